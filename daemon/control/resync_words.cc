@@ -15,6 +15,8 @@ std::string reason_of(ResyncCause::Why why, const std::string& target) {
       return "a split brain was resolved against " + target;
     case ResyncCause::Why::kTargetFlushFailed:
       return "a flush failed on " + target + ", which can't tell what its disk holds";
+    case ResyncCause::Why::kTargetHasOtherBacking:
+      return target + "'s backing is another one than its record is about (another disk, or a copy), and may lack anything";
     case ResyncCause::Why::kTargetWasPutBack:
       return target + "'s record knows nothing of the last session: its disks are as they were before (put back from a copy "
                       "or a snapshot?)";

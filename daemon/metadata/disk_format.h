@@ -96,7 +96,8 @@ struct Superblock {
   WayBackEntry way_back;               // with kFlagInconsistent: what the node was before
   uint64_t sessions[kSessionEntries];  // with the peer: kSessionsStood that stood, latest first, others that may have …
   uint64_t session_begun;              // … and one that has begun since; 0: none
-  uint8_t reserved[kPageBytes - 776];  // zero
+  uint64_t backing_number;             // of the backing that this is about; 0: not known
+  uint8_t reserved[kPageBytes - 784];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -114,7 +115,8 @@ static_assert(offsetof(Superblock, promoted_boot) == 376);
 static_assert(offsetof(Superblock, claim) == 384);
 static_assert(offsetof(Superblock, way_back) == 408);
 static_assert(offsetof(Superblock, sessions) == 512);
-static_assert(offsetof(Superblock, reserved) == 776);
+static_assert(offsetof(Superblock, backing_number) == 776);
+static_assert(offsetof(Superblock, reserved) == 784);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

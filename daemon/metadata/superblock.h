@@ -98,6 +98,8 @@ struct NodeRecord {
   // The host's boot when this node last was whole beside its peer, or became it: with a peer that was
   // primary, memory holds what was acknowledged since, and the disk may not. 0: not known.
   uint64_t followed_boot = 0;
+  // Of the backing that all of this is about (io/posix/backing_number.h); 0: not known.
+  uint64_t backing_number = 0;
   Sessions sessions;
   WayBack way_back;
   bool primary = false;
@@ -131,7 +133,7 @@ struct NodeRecord {
 // Whose intent pages are whose.
 uint64_t intent_tag(const Uuid& volume_uuid);
 
-// One 4 KiB copy; the first (sequence 1) names no sessions.
+// One 4 KiB copy; the first (sequence 1) names no sessions, nor the backing.
 std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint64_t sequence);
 
 struct DecodedSuperblock {

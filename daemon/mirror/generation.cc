@@ -11,7 +11,7 @@ enum class Source : uint8_t { kNobody, kMe, kPeer, kLater, kNoGoodCopy, kBothPri
 
 // Who bits: of whom each statement is true.
 struct SameGeneration {
-  uint8_t inconsistent, primary, lost, unflushed, died, dirty;
+  uint8_t inconsistent, primary, lost, doubtful, died, dirty;
 };
 struct SameGenerationRow {
   SameGeneration accepted;
@@ -20,7 +20,7 @@ struct SameGenerationRow {
 
 // The same current generation on both sides: whose data counts? Exactly one row fits each input.
 constexpr std::array<SameGenerationRow, 18> kSameGeneration{{
-    //  half-copied  primary  lost  flush failed  died  dirty
+    //  half-copied  primary  lost  doubtful  died  dirty
     {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
     {{kMe, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
@@ -31,7 +31,8 @@ constexpr std::array<SameGenerationRow, 18> kSameGeneration{{
     // Nobody is primary: one whose backing is empty all of a sudden has nothing to give.
     {{kNobody, kNobody, kMe, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     {{kNobody, kNobody, kPeer, kAnyone, kAnyone, kAnyone}, Source::kMe},
-    // One whose flush failed may show what its disk does not hold; what was promised is on the other.
+    // One whose flush failed may show what its disk does not hold, and one whose record is about another backing may lack
+    // anything; what was promised is on the other.
     {{kNobody, kNobody, kNobody | kBoth, kMe, kAnyone, kAnyone}, Source::kPeer},
     {{kNobody, kNobody, kNobody | kBoth, kPeer, kAnyone, kAnyone}, Source::kMe},
     // The survivor of a primary that died counts: it holds all that was acknowledged. When both
@@ -43,14 +44,14 @@ constexpr std::array<SameGenerationRow, 18> kSameGeneration{{
     {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kMe}, Source::kMe},
     {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kPeer}, Source::kPeer},
     {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kBoth}, Source::kLater},
-    // Flushes failed on both: one is copied without a comparison, and then the other.
+    // Both are doubtful. (If flushes failed, one is copied without a comparison, and then the other.)
     {{kNobody, kNobody, kNobody | kBoth, kBoth, kNobody, kNobody}, Source::kLater},
     {{kNobody, kNobody, kNobody | kBoth, kNobody, kNobody, kNobody}, Source::kNobody},
 }};
 
 constexpr bool fits(const SameGeneration& row, const SameGeneration& said) {
   return (row.inconsistent & said.inconsistent) != 0 && (row.primary & said.primary) != 0 &&
-         (row.lost & said.lost) != 0 && (row.unflushed & said.unflushed) != 0 &&
+         (row.lost & said.lost) != 0 && (row.doubtful & said.doubtful) != 0 &&
          (row.died & said.died) != 0 && (row.dirty & said.dirty) != 0;
 }
 
@@ -68,11 +69,13 @@ constexpr bool exactly_one_row_fits() {
 }
 static_assert(exactly_one_row_fits());
 
+bool doubtful(const SyncFacts& node) { return node.flush_failed || node.other_backing; }
+
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
-                            who(mine.flush_failed, theirs.flush_failed),
+                            who(doubtful(mine), doubtful(theirs)),
                             who(died(mine, theirs), died(theirs, mine)), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
@@ -94,7 +97,7 @@ enum class Settled : uint8_t {
 };
 
 bool knows_its_set(const SyncFacts& node) {
-  return node.map_valid && !node.backing_lost;
+  return node.map_valid && !node.backing_lost && !node.other_backing;
 }
 
 }  // namespace
@@ -128,9 +131,9 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // seen other ones.
   if (target.primary && by_order) return pick(Verdict::kPeerMustDemote, Verdict::kMustDemote);
   // Those of one that has given its replica up have not. (They can't go on with a source whose flush
-  // failed: what they flush may cover less than they think.)
+  // failed: what they flush may cover less than they think. Nor with another backing than the one that was current.)
   if (target.primary && target.disk_failed && target.inconsistent && !source.primary &&
-      !source.flush_failed)
+      !doubtful(source))
     return forgot_what_it_acknowledged(source, target)
                ? pick(Verdict::kPeerCantGoOn, Verdict::kCantGoOn)
                : pick(Verdict::kSoleCopy, Verdict::kDiskless);
@@ -312,7 +315,7 @@ bool knows_of(const SyncFacts& node, const SyncFacts& other) {
 // acknowledged since a promotion without the peer: where that was of a host which had lost what its memory
 // held, and the other one holds it, the other one counts, as if nobody had been promoted.
 bool goes_on(const SyncFacts& node, const SyncFacts& other) {
-  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term)
+  if (!node.resumes || node.blank || node.other_backing || other.blank || other.primary || other.term >= node.term)
     return false;
   switch (relation_of(node, other)) {
     case Relation::kSame:

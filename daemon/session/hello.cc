@@ -32,6 +32,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloConsented, &SyncFacts::consented},
     {wire::kHelloAsksRegister, &SyncFacts::asks_register},
     {wire::kHelloAsksCommand, &SyncFacts::asks_command},
+    {wire::kHelloOtherBacking, &SyncFacts::other_backing},
 };
 
 uint32_t known_flags() {

@@ -42,7 +42,7 @@ void Company::promoted() {
   core_.state().role().promoted_on(facts_.boot());
   if (core_.phase().both_whole())
     take_peer_along();
-  else if (facts_.holds_what_was_acknowledged() && !core_.state().backing_lost())
+  else if (facts_.holds_what_was_acknowledged() && !core_.state().backing_lost() && !core_.state().other_backing())
     core_.state().note_boot(facts_.boot());
 }
 

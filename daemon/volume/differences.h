@@ -3,8 +3,8 @@
 // to the open epoch, and a flush on both nodes forgets it. So outside writes in flight and epochs,
 // `dirty` holds every one; those in `coarse` only may differ, and are compared before they are sent;
 // those in `unreadable` a resync leaves for later.
-// Whatever may differ is also in the intents, or the record says all_dirty, or repairing (invariant 3). Owned by
-// Core; loop thread only.
+// Whatever may differ is also in the intents, or the record says all_dirty, or repairing, or is about another backing
+// (invariant 3). Owned by Core; loop thread only.
 #pragma once
 
 #include <cstdint>

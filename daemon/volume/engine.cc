@@ -13,7 +13,7 @@ namespace twinblock {
 Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
              parts.workers, session_, parts.random, parts.zero_piece_bytes,
-             parts.zero_bytes_in_flight_max, parts.loaded, parts.found,
+             parts.zero_bytes_in_flight_max, parts.loaded, parts.found, parts.backing_number,
              [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
       peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, disks_, facts_, growth_,
@@ -67,7 +67,9 @@ Engine::Engine(Parts parts)
       // Nor does any of them go on as primary: not all that clients know of is here.
       core_.state().role().promoted_on(0);
     }
-    core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost());
+    const bool other_backing = core_.state().other_backing();
+    core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost() && !other_backing);
+    if (other_backing) core_.differences().all_may_differ();
     disks_.load(parts.cache_is_gone);
   }
 }
@@ -98,6 +100,11 @@ Status Engine::start() {
   if (core_.state().backing_lost())
     core_.log.log(Severity::kWarning, lost_words(core_.state().found(), backing) + "; it is copied anew from " +
                                           core_.peer + " if that is current. Is the right disk attached?");
+  if (core_.state().other_backing()) {
+    const std::string what = other_words(backing, core_.peer);
+    core_.log.log(Severity::kWarning, what);
+    core_.events().tell("other-backing", {{"node", core_.node}, {"reason", what}});
+  }
   if (core_.state().blank() && core_.state().found() == DataFound::kUnknown)
     core_.log.log(Severity::kWarning, unseen_words(backing) + ": this node does not join by itself; to do: " +
                                           "`twinblock init " + core_.config.volume +

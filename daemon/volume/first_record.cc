@@ -161,10 +161,10 @@ void FirstRecord::write(metadata::SuperblockStore::Done done) {
                          });
 }
 
-// The first record has no room for the session that the node joins in.
+// The first record has no room for the session that the node joins in, nor for the backing.
 void FirstRecord::persist_all(const metadata::SuperblockStore::Done& done) {
   core_.state().persist([this, done](int error) {
-    if (error == 0 && core_.record().sessions != metadata::Sessions{})
+    if (error == 0 && (core_.record().sessions != metadata::Sessions{} || core_.record().backing_number != 0))
       core_.state().persist(done);
     else
       done(error);

@@ -10,6 +10,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       history_(record_, clock, random),
       role_(record_, history_),
       found_(start.found),
+      backing_number_(start.backing_number),
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
@@ -17,6 +18,9 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
+  other_backing_ = backing_number_ != 0 && record_.backing_number != 0 && record_.backing_number != backing_number_;
+  // (A record of an older version names none.)
+  if (!other_backing_ && !backing_lost_) record_.backing_number = backing_number_;
   crashed_ = record_.primary;
 }
 
@@ -59,8 +63,9 @@ void NodeState::begin_volume(const metadata::NodeRecord& record) {
   record_ = record;
   record_.flush_failed = flush_failed;
   record_.unwitnessed = unwitnessed;
+  record_.backing_number = backing_number_;
   history_.move_on();
-  blank_ = crashed_ = backing_lost_ = false;
+  blank_ = crashed_ = backing_lost_ = other_backing_ = false;
   role_.shares_what_it_took_over();
 }
 
@@ -73,9 +78,19 @@ void NodeState::join(const Joined& joined) {
   record_.generations = joined.told;
   record_.peer_primary = joined.peer_primary;
   record_.heard_term = joined.peer_term;
+  record_.backing_number = backing_number_;
   blank_ = false;
   // What it is filled with is worth what it is worth at the source.
   backing_lost_ = record_.held_data = !peer_is_believed_;
+}
+
+void NodeState::take_backing() {
+  if (other_backing_) {
+    record_.dirty = record_.all_dirty = true;
+    set_snapshot(false, 0, 0);
+  }
+  other_backing_ = false;
+  record_.backing_number = backing_number_;
 }
 
 void NodeState::become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy) {
@@ -99,6 +114,7 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
     record_.dirty = record_.all_dirty = true;
     set_snapshot(false, 0, 0);
   }
+  take_backing();
   backing_lost_ = backing_lost_ && !peer_is_believed_;
 }
 
@@ -121,6 +137,7 @@ void NodeState::hold_sole_copy(const metadata::Generations& told) {
 }
 
 void NodeState::begin_rollback() {
+  take_backing();
   history_.move_on();
   record_.dirty = record_.all_dirty = true;
   record_.snapshot = false;
@@ -153,6 +170,7 @@ void NodeState::begin_copy(bool all) {
   record_.dirty = true;
   record_.all_dirty = record_.all_dirty || all;
   record_.snapshot = false;  // the set may become larger than it
+  take_backing();
 }
 
 void NodeState::target_marked() {
@@ -165,6 +183,7 @@ void NodeState::target_marked() {
 void NodeState::found_equal(uint64_t boot) {
   record_.followed_boot = boot;
   backing_lost_ = backing_lost_ && !peer_is_believed_;
+  if (!backing_lost_) take_backing();
   settle();
 }
 

@@ -25,6 +25,7 @@ class NodeState {
   struct Start {
     const metadata::Loaded& loaded;  // what the metadata disk held
     DataFound found = DataFound::kUnknown;  // in the backing
+    uint64_t backing_number = 0;            // io/posix/backing_number.h; 0: not known
     std::function<void(int error)> record_failed;  // the record could not be written
   };
   // `random` outlives it.
@@ -46,7 +47,13 @@ class NodeState {
   void vouch(bool both_whole) {
     vouched_ = peer_is_believed_ = true;
     backing_lost_ = backing_lost_ && !both_whole;
+    take_backing();
   }
+  // The record is about another backing than the one that is here: every block of it may differ from the peer's, whatever the
+  // record says. It stays so, also in the processes to come, until the record is about what is here …
+  [[nodiscard]] bool other_backing() const { return other_backing_; }
+  // … from now on: before anything is written here.
+  void take_backing();
   // What was found there when the process began.
   [[nodiscard]] DataFound found() const { return found_; }
   // A blank node has looked again.
@@ -170,9 +177,11 @@ class NodeState {
   ReplicaHistory history_;
   RecordedRole role_;
   DataFound found_;
+  const uint64_t backing_number_;
   bool blank_;
   bool crashed_ = false;
   bool backing_lost_ = false;
+  bool other_backing_ = false;
   bool vouched_ = false;
   bool peer_is_believed_ = false;
 };

@@ -9,6 +9,7 @@ ResyncCause::Why why_resync(const SyncFacts& source, const SyncFacts& target) {
   if (target.backing_lost) return Why::kTargetFoundEmpty;
   if (target.discard || source.keep) return Why::kSplitBrainResolved;
   if (target.flush_failed) return Why::kTargetFlushFailed;
+  if (target.other_backing) return Why::kTargetHasOtherBacking;
   if (missed_a_session(target, source)) return Why::kTargetWasPutBack;
   if (target.inconsistent) return Why::kTargetIsUnfinished;
   if (target.crashed) return Why::kTargetCrashed;

@@ -13,6 +13,7 @@ struct ResyncCause {
     kTargetFoundEmpty,      // its backing, although it was initialised
     kSplitBrainResolved,    // against the target
     kTargetFlushFailed,     // the target can't tell what its disk holds
+    kTargetHasOtherBacking,  // than the one that its record is about
     kTargetWasPutBack,      // to what it was before, with its record
     kTargetIsUnfinished,    // it holds a copy that was cut off
     kTargetCrashed,         // it stopped as primary without demotion

@@ -282,10 +282,12 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
     core_.state().role().hear_term(told.term);
     core_.state().persist([](int) {});
   }
+  const uint64_t about = core_.record().backing_number;
   if (primary && core_.phase().both_whole())
     core_.state().vouch(true);
   else if (primary)
     core_.state().meet(true);
+  if (core_.record().backing_number != about) core_.state().persist([](int) {});
   owner_.peer_became(peer_);
   if (primary) loss_wait_.peer_is_primary_now();
   return true;

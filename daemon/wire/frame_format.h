@@ -133,6 +133,7 @@ enum HelloFlag : uint32_t {
   kHelloConsented = 65536,   // primary, and has the right to go on alone (a witness gave it)
   kHelloAsksRegister = 131072,  // its file has a witness that is a register (etcd), …
   kHelloAsksCommand = 262144,   // … or a fence command
+  kHelloOtherBacking = 524288,  // its backing is not the one that its record is about
 };
 
 struct HelloPayload {

@@ -17,6 +17,12 @@ std::string lost_words(DataFound found, const std::string& path) {
          " although it held data";
 }
 
+std::string other_words(const std::string& path, const std::string& peer) {
+  return path + " is another file or disk than the one that this node's record is about: what it lacks is not known, so that all of " +
+         "it is compared with " + peer + "'s. Is it the right one, or a copy that holds all that was written last? If not, stop this " +
+         "node and attach that";
+}
+
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer) {
   return Error{lost_words(found, path),
                "is the right disk attached, its file system mounted? If the disk was replaced, wait for " + peer +

@@ -15,7 +15,9 @@ constexpr const char* kDiskReplaced = "if it was replaced, move the metadata fil
 std::string unseen_words(const std::string& path);
 // … and where its record says that there were data.
 std::string lost_words(DataFound found, const std::string& path);
-// Why such a node is not promoted without a word.
+// … and where its record is about another one. A sentence.
+std::string other_words(const std::string& path, const std::string& peer);
+// Why one that holds nothing is not promoted without a word.
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
 // … nor where the peer's does not hold any more, either.
 Error why_nothing_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);

@@ -473,6 +473,7 @@ TEST(Superblock, EveryOtherFieldAndFlagComesBack) {
   record.followed_boot = 0x7373;
   for (size_t i = 0; i < kSessionEntries; ++i) record.sessions.stood[i] = 0x8000 + i;
   record.sessions.begun = 0x7474;
+  record.backing_number = 0x7575;
   for (const auto flag : {&NodeRecord::held_data, &NodeRecord::flush_failed, &NodeRecord::unwitnessed,
                           &NodeRecord::repairing}) {
     record.*flag = true;
@@ -481,6 +482,14 @@ TEST(Superblock, EveryOtherFieldAndFlagComesBack) {
     EXPECT_EQ(loaded.value().record, record);
     record.*flag = false;
   }
+}
+
+// Which has to lie in a sector. (One of an older version has nothing there, either.)
+TEST(Superblock, ARecordThatNamesNoBackingIsTheFirstOne) {
+  NodeRecord record = sample();
+  record.backing_number = 0x7575;
+  for (const uint64_t sequence : {1, 2})
+    EXPECT_EQ(decode(encode(record, sequence)).value().record.backing_number, sequence == 1 ? 0u : 0x7575u);
 }
 
 }  // namespace

@@ -295,7 +295,8 @@ TEST(Hello, EachFlagHasItsBit) {
       {&SyncFacts::dirty, 64},         {&SyncFacts::map_valid, 128},  {&SyncFacts::discard, 512},
       {&SyncFacts::keep, 1024},        {&SyncFacts::backing_lost, 2048}, {&SyncFacts::rebooted, 4096},
       {&SyncFacts::flush_failed, 8192}, {&SyncFacts::forgot, 16384},  {&SyncFacts::resumes, 32768},
-      {&SyncFacts::consented, 65536},  {&SyncFacts::asks_register, 131072}, {&SyncFacts::asks_command, 262144}};
+      {&SyncFacts::consented, 65536},  {&SyncFacts::asks_register, 131072}, {&SyncFacts::asks_command, 262144},
+      {&SyncFacts::other_backing, 524288}};
   for (const auto& [field, bit] : bits) {
     SyncFacts facts;
     facts.*field = true;

@@ -33,6 +33,7 @@
 #include "base/result.h"
 #include "base/under_way.h"
 #include "io/disk.h"
+#include "io/posix/backing_number.h"
 #include "io/posix/blocking_pool.h"
 #include "io/posix/disk_file.h"
 #include "io/posix/disk_flusher.h"
@@ -103,6 +104,7 @@ class PosixDisk final : public Disk, private TurnPart {
   [[nodiscard]] const char* engine_name() const;
   [[nodiscard]] bool direct() const { return file_->direct(); }
   [[nodiscard]] uint64_t memory_number() const { return file_->memory_number(); }
+  [[nodiscard]] uint64_t backing_number() const { return twinblock::backing_number(file_->fd()); }
   // DiskFile::forget_cache(), after which no flush fails because of what failed before this process. Where it is on
   // record that a flush has failed, before the loop runs and anything is written.
   [[nodiscard]] bool forget_cache() const;

@@ -1,0 +1,218 @@
+// A record that is about another backing than the one that the node finds: an engine on virtual parts, the fuzzers' peer, and
+// processes one after the other, with backings that are told apart by their numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "session/hello.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint32_t kRegionBytes = 64 * kKiB;
+constexpr uint64_t kBoot = 7;
+constexpr uint64_t kRight = 101, kOther = 102;
+
+class OtherBackingTest : public testing::Test {
+ protected:
+  OtherBackingTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, kRegionBytes})) {
+    record_.held_data = true;
+    record_.backing_number = kRight;
+    put(record_);
+  }
+  ~OtherBackingTest() override { end(); }
+
+  // With the record that there is, or with what the last process has left.
+  void begin(uint64_t backing_number, DataFound found = DataFound::kSome) {
+    end();
+    metadata::Loaded loaded = load_plain(file_, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", file_, std::move(loaded), found, nullptr, nullptr, kBoot, nullptr, 3,
+                                       false, limits::kControlBytesMax, backing_number);
+    node_->logs = [this](const std::string& line) { told_ |= line.find("is another file or disk") != std::string::npos; };
+    told_ = false;
+    ASSERT_TRUE(node_->engine->start().ok());
+  }
+  void begin_with(const metadata::NodeRecord& record, uint64_t backing_number) {
+    end();
+    put(record);
+    begin(backing_number);
+  }
+  // Not as the first record of its volume, which names no backing.
+  void put(const metadata::NodeRecord& record) {
+    file_ = plain_file(record);
+    const auto bytes = metadata::encode(record, 2);
+    for (const uint64_t offset : metadata::kSuperblockOffset)
+      std::copy(bytes.begin(), bytes.end(), file_.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  void end() {
+    if (!node_) return;
+    file_ = node_->metadata.contents;
+    node_->engine.reset();
+    peer_.reset();
+    node_.reset();
+  }
+  void meet(HostilePeer::Stance stance, bool primary) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->take(stance, primary ? 1 : 0, 1);
+    for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  // What the source makes this node record.
+  void tell(uint32_t flag) {
+    const wire::GenerationPayload payload = make_generation(record_.generations, record_.volume_uuid, flag);
+    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
+    peer_->send(0, wire::bytes_of(payload));
+    node_->run(kSecond_ns);
+  }
+  void be_filled() {
+    meet(HostilePeer::Stance::kSame, true);
+    tell(wire::kGenerationInconsistent);
+    tell(wire::kGenerationConsistent);
+    ASSERT_EQ(node_->engine->status().dirty_bytes, 0u);
+  }
+  [[nodiscard]] bool promoted(bool peer_is_dead) {
+    bool done = false;
+    node_->engine->orders().promote({peer_is_dead},
+                                    [&done](const Result<std::string>& said) { done = said.ok(); });
+    node_->run(kSecond_ns);
+    return done;
+  }
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
+  [[nodiscard]] uint64_t dirty_bytes() const { return node_->engine->status().dirty_bytes; }
+  [[nodiscard]] bool doubted() const { return node_->engine->status().mine.other_backing; }
+
+  Config config_;
+  metadata::NodeRecord record_;
+  std::vector<std::byte> file_;
+  bool told_ = false;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+TEST_F(OtherBackingTest, AllOfItMayDifferAndThatIsTold) {
+  begin(kOther);
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes);
+  EXPECT_TRUE(doubted());
+  EXPECT_TRUE(told_);
+  const std::vector<Event> events = std::as_const(*node_->engine).events().log().after(0, 1000);
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(),
+                          [](const Event& event) { return std::string_view(event.name) == "other-backing"; }));
+  begin(kOther);
+  EXPECT_TRUE(doubted()) << "nothing has shown by now that it is the right one";
+  begin(kRight);
+  EXPECT_EQ(dirty_bytes(), 0u);
+  EXPECT_FALSE(doubted() || told_) << "nothing has happened to it";
+}
+
+// … but for what a list names that was written in order.
+TEST_F(OtherBackingTest, NoListFromBeforeSaysWhatItLacks) {
+  metadata::NodeRecord record = record_;
+  record.dirty = record.snapshot = true;  // it names nothing
+  begin_with(record, kOther);
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes);
+  be_filled();
+  begin(kOther);
+  EXPECT_EQ(dirty_bytes(), 0u);
+}
+
+TEST_F(OtherBackingTest, WhatCantBeToldApartIsBelieved) {
+  begin(0);
+  EXPECT_EQ(dirty_bytes(), 0u);
+  EXPECT_FALSE(doubted());
+  record_.backing_number = 0;  // by an older version
+  begin_with(record_, kOther);
+  EXPECT_EQ(dirty_bytes(), 0u);
+  EXPECT_FALSE(doubted());
+  meet(HostilePeer::Stance::kSame, false);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(on_record().backing_number, kOther);
+  begin(kRight);
+  EXPECT_TRUE(doubted());
+}
+
+TEST_F(OtherBackingTest, ItIsTheTargetOfOneInTheSameGenerationAndIsOnRecordBeforeItIsWritten) {
+  begin(kOther);
+  meet(HostilePeer::Stance::kSame, false);
+  EXPECT_EQ(node_->engine->inside().phase(), Phase::kBehind);
+  EXPECT_EQ(on_record().backing_number, kRight) << "nothing was written there";
+  tell(wire::kGenerationInconsistent);
+  EXPECT_EQ(on_record().backing_number, kOther);
+  EXPECT_TRUE(on_record().inconsistent && on_record().all_dirty);
+  begin(kOther);
+  EXPECT_FALSE(doubted()) << "it is half-copied, and that is on record";
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes);
+  be_filled();
+  begin(kOther);
+  EXPECT_EQ(dirty_bytes(), 0u);
+}
+
+// What is acknowledged beside the empty one in its place it has not got.
+TEST_F(OtherBackingTest, TheRightDiskThatIsBackWhenTheEmptyOneWasFilledIsComparedInFull) {
+  begin(kOther, DataFound::kNone);
+  be_filled();
+  EXPECT_EQ(on_record().backing_number, kOther);
+  begin(kRight);
+  EXPECT_TRUE(doubted());
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes);
+  meet(HostilePeer::Stance::kSame, true);
+  EXPECT_EQ(node_->engine->inside().phase(), Phase::kBehind);
+}
+
+// The operator says that it is the right one, by serving it.
+TEST_F(OtherBackingTest, OnceItWasServedItIsWhatTheRecordIsAbout) {
+  begin(kOther);
+  ASSERT_TRUE(promoted(true));
+  EXPECT_FALSE(doubted());
+  EXPECT_EQ(on_record().backing_number, kOther);
+  EXPECT_TRUE(on_record().dirty && on_record().all_dirty);
+  begin(kOther);
+  EXPECT_FALSE(doubted());
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes) << "what the peer lacks is not known";
+  begin(kRight);
+  EXPECT_TRUE(doubted());
+}
+
+TEST_F(OtherBackingTest, APromotionTakesNoMoreThanItTakesWithTheRightOne) {
+  for (const uint64_t backing : {kRight, kOther}) {
+    begin_with(record_, backing);
+    EXPECT_TRUE(promoted(false)) << backing;
+  }
+}
+
+TEST_F(OtherBackingTest, APrimaryWhoseProcessEndedGoesOnWithTheBackingThatItHadOnly) {
+  metadata::NodeRecord record = record_;
+  record.primary = true;
+  record.boot = record.promoted_boot = kBoot;
+  record.term = 2;
+  record.generations.current = 12;  // alone
+  for (const uint64_t backing : {kRight, kOther}) {
+    begin_with(record, backing);
+    node_->run(30 * kSecond_ns);
+    EXPECT_EQ(node_->engine->is_primary(), backing == kRight) << backing;
+  }
+}
+
+TEST_F(OtherBackingTest, ANewVolumeIsAboutWhatItBeganWith) {
+  begin(kOther);
+  bool begun = false;
+  node_->engine->orders().init(true, false, [&begun](const Result<std::string>& said) { begun = said.ok(); });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(begun);
+  EXPECT_FALSE(doubted());
+  EXPECT_EQ(on_record().backing_number, kOther);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
