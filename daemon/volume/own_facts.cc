@@ -36,7 +36,8 @@ SyncFacts OwnFacts::now() const {
   facts.rebooted = core_.state().crashed() && rebooted_;
   facts.instance = instance_;
   facts.boot = boot_;
-  // Also in a process before: what it followed the primary on is no longer on record then.
+  // Also in a process before: what it followed the primary on is no longer on record then. (What memory held of another backing
+  // is not this one's.)
   facts.forgot = forgot_ || core_.state().other_backing() || (core_.record().peer_primary && core_.record().followed_boot != boot_);
   facts.peer_instance = core_.record().peer_instance;
   facts.peer_boot = core_.record().peer_boot;

@@ -22,7 +22,7 @@ Resumption::Resumption(Core& core, Consent& consent, Ways go_on)
 
 void Resumption::start(bool on_this_boot, std::function<SyncFacts()> mine) {
   const SyncFacts now = mine();
-  const bool whole = !now.inconsistent && !now.backing_lost && !now.other_backing && !now.flush_failed && !now.forgot;
+  const bool whole = !now.inconsistent && !now.backing_lost && !now.flush_failed && !now.forgot;
   if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || now.discard)
     return;
   state_ = State::kPending;

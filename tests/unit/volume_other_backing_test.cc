@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,10 +33,23 @@ class OtherBackingTest : public testing::Test {
   }
   ~OtherBackingTest() override { end(); }
 
+  // It had gone on without its peer when its process ended.
+  [[nodiscard]] metadata::NodeRecord primary_alone() const {
+    metadata::NodeRecord record = record_;
+    record.primary = record.dirty = true;
+    record.boot = record.promoted_boot = kBoot;
+    record.term = 2;
+    record.generations.current = 12;
+    return record;
+  }
   // With the record that there is, or with what the last process has left.
   void begin(uint64_t backing_number, DataFound found = DataFound::kSome) {
     end();
-    metadata::Loaded loaded = load_plain(file_, record_);
+    Result<metadata::Loaded> read =
+        metadata::load(metadata::reader_of(std::as_bytes(std::span(file_))), file_.size(), kVolumeBytes, "alpha.meta");
+    ASSERT_TRUE(read.ok());
+    metadata::Loaded loaded = std::move(read.value());
+    if (loaded.blank) loaded.record.region_bytes = kRegionBytes;
     node_ = std::make_unique<FuzzNode>(config_, "alpha", file_, std::move(loaded), found, nullptr, nullptr, kBoot, nullptr, 3,
                                        false, limits::kControlBytesMax, backing_number);
     node_->logs = [this](const std::string& line) { told_ |= line.find("is another file or disk") != std::string::npos; };
@@ -135,9 +149,12 @@ TEST_F(OtherBackingTest, WhatCantBeToldApartIsBelieved) {
   begin_with(record_, kOther);
   EXPECT_EQ(dirty_bytes(), 0u);
   EXPECT_FALSE(doubted());
-  meet(HostilePeer::Stance::kSame, false);
-  node_->run(kSecond_ns);
-  EXPECT_EQ(on_record().backing_number, kOther);
+  metadata::NodeRecord primary = primary_alone();
+  primary.backing_number = 0;
+  begin_with(primary, kOther);
+  node_->run(30 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->is_primary());
+  EXPECT_EQ(on_record().backing_number, kOther) << "as with anything that is recorded";
   begin(kRight);
   EXPECT_TRUE(doubted());
 }
@@ -192,26 +209,28 @@ TEST_F(OtherBackingTest, APromotionTakesNoMoreThanItTakesWithTheRightOne) {
 }
 
 TEST_F(OtherBackingTest, APrimaryWhoseProcessEndedGoesOnWithTheBackingThatItHadOnly) {
-  metadata::NodeRecord record = record_;
-  record.primary = true;
-  record.boot = record.promoted_boot = kBoot;
-  record.term = 2;
-  record.generations.current = 12;  // alone
   for (const uint64_t backing : {kRight, kOther}) {
-    begin_with(record, backing);
+    begin_with(primary_alone(), backing);
     node_->run(30 * kSecond_ns);
     EXPECT_EQ(node_->engine->is_primary(), backing == kRight) << backing;
   }
 }
 
 TEST_F(OtherBackingTest, ANewVolumeIsAboutWhatItBeganWith) {
-  begin(kOther);
-  bool begun = false;
-  node_->engine->orders().init(true, false, [&begun](const Result<std::string>& said) { begun = said.ok(); });
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(begun);
-  EXPECT_FALSE(doubted());
-  EXPECT_EQ(on_record().backing_number, kOther);
+  for (const bool blank : {false, true}) {
+    if (blank) {
+      end();
+      std::fill(file_.begin(), file_.end(), std::byte{0});
+    }
+    begin(kOther);
+    ASSERT_EQ(node_->engine->status().mine.blank, blank);
+    bool begun = false;
+    node_->engine->orders().init(!blank, false, [&begun](const Result<std::string>& said) { begun = said.ok(); });
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(begun);
+    EXPECT_FALSE(doubted());
+    EXPECT_EQ(on_record().backing_number, kOther) << blank;
+  }
 }
 
 }  // namespace
