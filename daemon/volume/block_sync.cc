@@ -213,7 +213,7 @@ void BlockSync::read_done(Run& run) {
 void BlockSync::answered(Run& run, const PeerAnswer& answer) {
   if (answer.error != 0 && run.asked == Run::Asked::kWrites) {
     // (A repair's, say, whose own disk was given up since: it has been stopped.)
-    if (!disks_.peer_lacks_room(answer.error, false, "resyncing")) return;
+    if (!disks_.peer_lacks_room(answer.error, "resyncing")) return;
     run.refused = true;
   }
   TB_CHECK(run.answers_outstanding > 0 && run.asked != Run::Asked::kNothing,

@@ -264,8 +264,8 @@ void DiskHealth::peer_metadata_failed(int error) {
                     core_.config.other(core_.node).metadata);
 }
 
-bool DiskHealth::peer_lacks_room(int error, bool fua, const char* doing) {
-  if (!core_.phase().diskless() || !may_pass(error) || fua) {
+bool DiskHealth::peer_lacks_room(int error, const char* doing) {
+  if (!core_.phase().diskless() || !may_pass(error)) {
     peer_disk_failed(error, doing);
     return false;
   }

@@ -79,8 +79,8 @@ class DiskHealth {
   void peer_metadata_failed(int error);
   // What the peer was sent to write failed there. True: this node has no disk to go on with, and the peer no room for that. It
   // is the one write's error, and the session stands, as the peer is all there is for what needs no room. False: as
-  // above. (Of a write with FUA nobody here knows whether its flush failed, which is final.)
-  [[nodiscard]] bool peer_lacks_room(int error, bool fua, const char* doing);
+  // above. (A write whose flush failed there, which is final, is answered with another error: Replica::ended_here.)
+  [[nodiscard]] bool peer_lacks_room(int error, const char* doing);
 
   // Whether the local replica is in use.
   [[nodiscard]] bool local_ok() const { return data_error_ == 0; }

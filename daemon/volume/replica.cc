@@ -1,5 +1,6 @@
 #include "volume/replica.h"
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -239,8 +240,10 @@ void Replica::ended_here(Op& op) {
     disks_.read_failed(op.disk.error, op.disk.offset_bytes, op.disk.length_bytes);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
+    // What a failed flush may have lost is more than this write, which is no want of room, whatever its errno value.
+    const int error = changes_disk(op) && op.disk.error != 0 && op.disk.flush_failed ? EIO : op.disk.error;
     const wire::AckFrame ack{.request = op.request,
-                             .error = static_cast<uint32_t>(op.disk.error),
+                             .error = static_cast<uint32_t>(error),
                              .sent_ns = now,
                              .held_ns = now - op.arrived_ns,
                              .disk_ns = op.disk.finished_ns - op.disk.submitted_ns};

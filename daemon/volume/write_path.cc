@@ -313,7 +313,7 @@ void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
   --op.pieces_outstanding;
   if (answer.error != 0) {
     // Else the session has ended, which has come back as peer_lost() and settled this write, too.
-    if (!disks_.peer_lacks_room(answer.error, op.client->fua, "writing")) return;
+    if (!disks_.peer_lacks_room(answer.error, "writing")) return;
     op.peer_error = answer.error;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);

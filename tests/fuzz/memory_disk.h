@@ -64,6 +64,7 @@ class MemoryDisk final : public Disk {
   bool works = false;          // … which it does all the time, whatever finishes
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
+  bool fails_in_flushes = false;  // … of a write with FUA it is the flush
   bool unreadable = false;     // each read fails
   std::optional<uint64_t> unreadable_at;  // each that meets this block
   uint64_t flushes_since_ns = 0;  // there is always one under way, since then; 0: there is none
@@ -83,7 +84,7 @@ class MemoryDisk final : public Disk {
     if (failures > 0) {
       --failures;
       request.error = error;
-      request.flush_failed = request.op == DiskOp::kFlush;
+      request.flush_failed = request.op == DiskOp::kFlush || (request.fua && fails_in_flushes);
     } else if (request.op == DiskOp::kRead &&
                (unreadable || meets(unreadable_at, request.offset_bytes, request.length_bytes))) {
       request.error = EIO;

@@ -47,7 +47,7 @@ void World::full_source() {
 
 // Both disks are full. Where they fill at the same write, as equal ones do, neither replica lacks what the other one has.
 // Else each refuses what it has just then no room for, so that one may be given up for the other, which refuses other writes.
-// Either way writes have no room, and all else goes on. (A refused FUA is left out: it may have been its flush, which is final.)
+// Either way writes have no room, and all else goes on.
 void World::both_full() {
   quiesce();
   no_room_ = true;
@@ -57,7 +57,6 @@ void World::both_full() {
     each->data().faults.full = true;
     each->data().faults.full_chance = at_the_same ? 1 : apart.chance(0.5) ? 0.5 : 0.05;
   }
-  workload().leave_out_fua(!at_the_same);
   workload().go_on();
   scheduler_.run_until(scheduler_.now_ns() + check_random_.spread(100 * kMillisecond_ns, 25 * kSecond_ns));
   workload().flush_all();
@@ -69,7 +68,6 @@ void World::both_full() {
     Report::violation("both disks were full, and " + node(primary_).name() + "'s replica was given up" + describe());
   for (const auto& each : nodes_) each->data().faults.full = false;
   for (const auto& each : nodes_) each->data().faults.full_chance = 1;
-  workload().leave_out_fua(false);
   workload().go_on();
   if (given_up) replace_full_disk(primary_);
   wait(

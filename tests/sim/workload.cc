@@ -126,7 +126,7 @@ void Workload::issue() {
 void Workload::begin_write(Request& request) {
   ClientRequest& client = request.client;
   choose_range(request, options_.write_bytes_max);
-  client.fua = random_.chance(options_.fua_share) && !leaves_out_fua_;
+  client.fua = random_.chance(options_.fua_share);
   client.all_zero = random_.chance(0.02);
   write(request);
 }
@@ -185,7 +185,7 @@ void Workload::compress(Request& request, WirePiece& piece) {
 
 void Workload::begin_zero(Request& request) {
   choose_range(request, options_.write_bytes_max);
-  request.client.fua = random_.chance(options_.fua_share) && !leaves_out_fua_;
+  request.client.fua = random_.chance(options_.fua_share);
   request.client.may_unmap = random_.chance(0.5);
   request.number = history_.write_begins(request.client.offset_bytes, request.client.length_bytes,
                                          true, scheduler_.now_ns());

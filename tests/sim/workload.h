@@ -62,8 +62,6 @@ class Workload {
   [[nodiscard]] const Request* oldest() const {
     return requests_.empty() ? nullptr : requests_.begin()->second.get();
   }
-  // No write that is to be stable at once, from now on; or as before.
-  void leave_out_fua(bool leave_out) { leaves_out_fua_ = leave_out; }
   void count_trouble() { ++troubles_; }
   [[nodiscard]] uint64_t troubles() const { return troubles_; }
   [[nodiscard]] uint64_t answers_total() const { return answers_; }
@@ -101,7 +99,6 @@ class Workload {
   SimNode* node_ = nullptr;
   bool issuing_ = false;
   bool next_due_ = false;
-  bool leaves_out_fua_ = false;
   uint64_t opened_ = 0;
   uint64_t next_id_ = 1;
   uint64_t troubles_ = 0;

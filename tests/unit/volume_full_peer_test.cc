@@ -11,6 +11,7 @@
 
 #include "base/crc32c.h"
 #include "base/limits.h"
+#include "volume_beside_peer_support.h"
 #include "volume_primary_support.h"
 
 namespace twinblock::fuzz {
@@ -103,6 +104,31 @@ class FrozenFullPeerTest : public FullPeerTest {
   FrozenFullPeerTest() : FullPeerTest("on_peer_loss = \"freeze\"\n") {}
 };
 
+// The other one: what it answers when its disk is full.
+class FullReplicaTest : public BesidePeerTest {
+ protected:
+  FullReplicaTest() : BesidePeerTest(1) {}
+
+  uint32_t answer_to_flush() {
+    const uint64_t request = peer_->next_sequence();
+    peer_->send(0, wire::seal(wire::to_header(wire::FlushFrame{.request = request}), {}));
+    return answer_to(request);
+  }
+  uint32_t answer_to_write(bool fua) {
+    const uint64_t request = peer_->next_sequence();
+    const wire::DataFrame write{.request = request, .length_bytes = block_.size(), .fua = fua};
+    peer_->send(0, wire::seal(wire::to_header(write), block_));
+    peer_->send(0, block_);
+    return answer_to(request);
+  }
+  void fill() {
+    node_->data.error = ENOSPC;
+    node_->data.failures = 1;
+  }
+
+  const std::vector<std::byte> block_ = std::vector<std::byte>(limits::kBlockBytes, std::byte{7});
+};
+
 TEST_F(FullPeerTest, AWriteThatTheOnlyCopyHasNoRoomForFailsAlone) { fill_the_peer_later(); }
 TEST_F(FrozenFullPeerTest, AWriteThatTheOnlyCopyHasNoRoomForFailsAlone) { fill_the_peer_later(); }
 TEST_F(FullPeerTest, TwoDisksThatFillAtDifferentWritesCostTheWriteThatIsOnNone) { fill_both_at_different_writes(); }
@@ -186,14 +212,10 @@ TEST_F(FrozenFullPeerTest, AWriteThatWasRefusedInPartWhenTheSessionEndedIsDoneAn
   EXPECT_EQ(status().state, VolumeState::kDiskless);
 }
 
-// It may have been its flush, which is final: what the peer had in memory may be gone.
-TEST_F(FullPeerTest, AWriteWithFuaThatTheOnlyCopyRefusesEndsTheSession) {
-  ASSERT_NO_FATAL_FAILURE(leave_the_disk());
+// As the journal of a file system is written.
+TEST_F(FullPeerTest, AWriteWithFuaThatTheOnlyCopyHasNoRoomForFailsAlone) {
   request_.fua = true;
-  ask(ClientOp::kZero, 4 * kKiB);
-  refuse_until_it_ends();
-  EXPECT_EQ(error_, EIO);
-  EXPECT_FALSE(stands());
+  fill_the_peer_later();
 }
 
 TEST_F(FullPeerTest, AnErrorThatIsNoWantOfRoomEndsTheSession) {
@@ -202,6 +224,30 @@ TEST_F(FullPeerTest, AnErrorThatIsNoWantOfRoomEndsTheSession) {
   answer_next(EIO);
   EXPECT_EQ(await_end(), EIO);
   EXPECT_FALSE(stands());
+}
+
+TEST_F(FullReplicaTest, AWriteThatHasNoRoomSaysSo) {
+  for (const bool fua : {false, true}) {
+    fill();
+    EXPECT_EQ(answer_to_write(fua), static_cast<uint32_t>(ENOSPC));
+    EXPECT_EQ(answer_to_write(fua), 0U);
+  }
+  EXPECT_EQ(answer_to_flush(), 0U);
+}
+
+// More may be lost than that write: nobody may go on with this replica.
+TEST_F(FullReplicaTest, AWriteWhoseFlushFailedForWantOfRoomFailedForGood) {
+  node_->data.fails_in_flushes = true;
+  fill();
+  EXPECT_EQ(answer_to_write(true), static_cast<uint32_t>(EIO));
+  EXPECT_EQ(answer_to_write(false), static_cast<uint32_t>(EIO));
+  EXPECT_NE(answer_to_flush(), 0U);
+}
+
+TEST_F(FullReplicaTest, WhatIsWrittenAfterAFlushThatFailedForWantOfRoomFailsForGood) {
+  fill();
+  EXPECT_EQ(answer_to_flush(), static_cast<uint32_t>(ENOSPC));
+  EXPECT_EQ(answer_to_write(false), static_cast<uint32_t>(EIO));
 }
 
 // The repair was under way when this node's disk failed, and goes no further.
