@@ -301,7 +301,8 @@ constexpr const char* kMendMetadata =
 void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
   if (!view.peer.error.empty()) {
-    const bool sole_copy = view.state == VolumeState::kDiskless && !view.peer.whole_on_this_node;
+    const bool sole_copy = (view.state == VolumeState::kDiskless && !view.peer.whole_on_this_node) ||
+                           (view.state == VolumeState::kFailed && !refused_for_good(view));
     words.status = view.peer.error + ". " + words.status;
     const std::string keep = "On " + peer + ", free space on the disk that holds " + view.peer.error_file + ", and keep it.";
     const std::string mend = "On " + peer + ", free space or replace the disk that holds " + view.peer.error_file +

@@ -112,7 +112,10 @@ TEST(PeerDiskInStatus, TheOnlyGoodCopyIsNotToBeReplaced) {
   const StatusWords words = status_words(lost_by_its_disk(VolumeState::kFailed));
   EXPECT_TRUE(words.status.starts_with("beta's disk failed while writing (/dev/vg0/r0)")) << words.status;
   EXPECT_FALSE(has(words.action, "replace the disk")) << words.action;
-  EXPECT_TRUE(has(words.action, "Keep its disk")) << words.action;
+  EXPECT_TRUE(words.action.starts_with("On beta, free space on the disk that holds /dev/vg0/r0, and keep it. "))
+      << words.action;
+  const StatusView refused = is_refused(lost_by_its_disk(VolumeState::kFailed), Verdict::kPeerNotJoinable);
+  EXPECT_TRUE(status_words(refused).action.starts_with("on beta run")) << "it tells of what beta has by now";
 }
 
 }  // namespace
