@@ -275,7 +275,15 @@ bool DiskHealth::peer_lacks_room(int error, const char* doing) {
     log(Severity::kError, what + "; all that needs no room goes on there");
     note_peer(what, file);
   }
+  peer_refused_ns_ = core_.clock.now_ns();
   return true;
+}
+
+void DiskHealth::peer_has_room() {
+  if (peer_refused_ns_ == 0 || core_.clock.now_ns() - peer_refused_ns_ < limits::kDiskNoteKept_ns) return;
+  peer_is_back();
+  log(Severity::kInfo, core_.peer + "'s disk takes writes again");
+  core_.events().tell("disk-mended", {{"node", core_.peer}, {"disk", "data"}});
 }
 
 void DiskHealth::drop_failing_peer(int error, const std::string& what, const std::string& file) {
@@ -286,6 +294,7 @@ void DiskHealth::drop_failing_peer(int error, const std::string& what, const std
 void DiskHealth::note_peer(const std::string& why, const std::string& file) {
   peer_error_ = why;
   peer_error_file_ = file;
+  peer_refused_ns_ = 0;
   tell(core_.peer, file == core_.config.other(core_.node).backing ? "data" : "metadata", why);
 }
 

@@ -62,7 +62,10 @@ class DiskHealth {
   void note_in_sync();
   // A session stands. A disk of the peer's that fails still says so with its next answer: what is known is of the last one,
   // and that may have been replaced.
-  void peer_is_back() { peer_error_.clear(); }
+  void peer_is_back() {
+    peer_error_.clear();
+    peer_refused_ns_ = 0;
+  }
   // From time to time: whether a flush takes long goes on record, since only this process would be told of its
   // failure. …
   void watch_flushes();
@@ -81,6 +84,8 @@ class DiskHealth {
   // is the one write's error, and the session stands, as the peer is all there is for what needs no room. False: as
   // above. (A write whose flush failed there, which is final, is answered with another error: Replica::ended_here.)
   [[nodiscard]] bool peer_lacks_room(int error, const char* doing);
+  // It has written data: what it had no room for may be history.
+  void peer_has_room();
 
   // Whether the local replica is in use.
   [[nodiscard]] bool local_ok() const { return data_error_ == 0; }
@@ -111,7 +116,7 @@ class DiskHealth {
   [[nodiscard]] const std::string& read_error() const { return read_error_; }
   // What a disk of this node refused last: a sentence; empty once all is whole again.
   [[nodiscard]] std::string in_words() const;
-  // The peer's disk failed: a sentence, until a session stands again …
+  // The peer's disk failed: a sentence, until a session stands again, or it has room again …
   [[nodiscard]] const std::string& peer_error() const { return peer_error_; }
   // … and which file of it.
   [[nodiscard]] const std::string& peer_error_file() const { return peer_error_file_; }
@@ -158,6 +163,7 @@ class DiskHealth {
   bool record_failure_told_ = false;
   std::string peer_error_;
   std::string peer_error_file_;
+  uint64_t peer_refused_ns_ = 0;  // when it was last that it had no room, of which that tells; 0: it does not
   int flushing_records_ = 0;  // of whether a flush takes long: asked for, and not on the disk yet
   std::function<void()> watch_ended_;
 };

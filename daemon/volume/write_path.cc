@@ -317,6 +317,7 @@ void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
     op.peer_error = answer.error;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);
+  if (answer.error == 0 && gives_data(*op.client)) disks_.peer_has_room();
   if (answer.error == 0) learn(*op.client, answer);
   settle(op);
 }

@@ -2,11 +2,13 @@
 // and nothing else waits or fails. An engine on virtual parts, and the fuzzers' peer, which is full when a test says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/crc32c.h"
@@ -32,6 +34,10 @@ class FullPeerTest : public PrimaryTest {
     };
   }
   [[nodiscard]] StatusView status() const { return node_->engine->status(); }
+  [[nodiscard]] int told(const std::string& name) const {
+    const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
+    return static_cast<int>(std::ranges::count(all, name, &Event::name));
+  }
   int end_of(ClientOp op, uint64_t length_bytes = 4 * kKiB) {
     ask(op, length_bytes, op == ClientOp::kRead ? memory_.data() : nullptr);
     return await_end().value_or(ETIMEDOUT);
@@ -143,6 +149,34 @@ TEST_F(FullPeerTest, ThatItHasNoRoomIsToldOnceAndShown) {
   }
   EXPECT_EQ(said_, 1);
   EXPECT_NE(status().peer.error.find("beta's disk refused a write"), std::string::npos) << status().peer.error;
+}
+
+// Zeroes need no room; and where one write has some, others may have none.
+TEST_F(FullPeerTest, ThatItHasRoomAgainIsToldAndThatItFillsOnceMore) {
+  ASSERT_NO_FATAL_FAILURE(leave_the_disk());
+  memory_.fill(std::byte{7});
+  const WirePiece piece{memory_, crc32c(memory_)};
+  request_.piece_bytes = memory_.size();
+  const auto write = [&](ClientOp op, int error) {
+    request_.pieces = op == ClientOp::kWrite ? std::span(&piece, 1) : std::span<const WirePiece>();
+    peer_->answers = error == 0;
+    ask(op, 4 * kKiB, memory_.data());
+    if (error != 0) answer_next(error);
+    return await_end();
+  };
+  for (int times = 1; times < 3; ++times) {
+    ASSERT_EQ(write(ClientOp::kWrite, ENOSPC), ENOSPC);
+    ASSERT_EQ(write(ClientOp::kWrite, 0), 0);
+    EXPECT_NE(status().peer.error, "");
+    node_->run(limits::kDiskNoteKept_ns);
+    ASSERT_EQ(write(ClientOp::kZero, 0), 0);
+    EXPECT_NE(status().peer.error, "");
+    ASSERT_EQ(write(ClientOp::kWrite, 0), 0);
+    EXPECT_EQ(status().peer.error, "");
+    EXPECT_EQ(said_, times);
+    EXPECT_EQ(told("disk-error"), times + 1) << "that of this node's disk was the first";
+    EXPECT_EQ(told("disk-mended"), times);
+  }
 }
 
 // A quota or a limit of the file's size, as well.
