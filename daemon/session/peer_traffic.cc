@@ -206,17 +206,20 @@ uint64_t PeerTraffic::in_doubt_since_ns() const {
 }
 
 bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
-  // A peer's slow disk is no parting, and nothing that other connections do not carry.
-  if (requests_.empty() || heartbeats_.disk_is_busy()) return false;
+  if (requests_.empty()) return false;
+  // A peer's slow disk is no parting, and nothing that other connections do not carry. But what it is busy with may be
+  // what is small, while the links part over what is large: that is believed for as long as a disk may take.
+  const bool busy = heartbeats_.disk_is_busy();
   const uint64_t oldest_ns = requests_.oldest_asked_ns();
   const uint64_t since_ns = std::max(oldest_ns, last_answer_ns_);
   const auto is_old = [&](uint64_t moment_ns) {
     return env_.lateness.passed_ns(moment_ns, now) > env_.config.peer_timeout_ns;
   };
-  if (replaced_ns > since_ns && is_old(since_ns)) return true;
+  if (replaced_ns > since_ns && is_old(since_ns) && !busy) return true;
   const uint64_t in_doubt_ns = in_doubt_since_ns();
   const bool too_many = partings_ > limits::kPartingsMax || renewals_ > limits::kRenewalsMax;
-  return partings_of_ns_ == in_doubt_ns && too_many && is_old(in_doubt_ns);
+  if (partings_of_ns_ != in_doubt_ns || !too_many || !is_old(in_doubt_ns)) return false;
+  return !busy || env_.lateness.passed_ns(in_doubt_ns, now) > env_.config.disk_timeout_ns;
 }
 
 }  // namespace twinblock
