@@ -51,7 +51,8 @@ void World::full_source() {
 void World::both_full() {
   quiesce();
   no_room_ = true;
-  Random apart = check_random_;  // what the others draw stays what it was
+  Random copy = check_random_;  // what the others draw stays what it was
+  Random apart = copy.fork();
   const bool at_the_same = apart.chance(0.5);
   for (const auto& each : nodes_) {
     each->data().faults.full = true;
