@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "base/units.h"
@@ -41,6 +44,30 @@ TEST(Process, AnEndOfWhichNobodyKnowsHowIsNoSuccess) {
   const Result<int> ended = reap(getpid(), 60 * kSecond_ns);  // nobody's own child
   ASSERT_FALSE(ended.ok());
   EXPECT_NE(ended.error().what.find("nobody knows"), std::string::npos) << ended.error().what;
+}
+
+// One that the kernel holds outlives this program, whose output is read to its end, say by `dev=$(twinblock attach r0)`.
+TEST(Process, WhoWaitsApartHoldsNothingOpen) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const int output = dup(STDOUT_FILENO);
+  ASSERT_EQ(dup2(ends[1], STDOUT_FILENO), STDOUT_FILENO);
+  const auto reaches_the_pipe = [write_end = ends[1]] {
+    return write(STDOUT_FILENO, "a", 1) == 1 && write(write_end, "b", 1) < 0 && errno == EBADF ? 0 : 1;
+  };
+  const std::optional<int> done = apart(reaches_the_pipe, 60 * kSecond_ns);
+  dup2(output, STDOUT_FILENO);
+  close(output);
+  close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0) << "what it writes is nobody's";
+  close(ends[0]);
+  EXPECT_EQ(done, 0);
+}
+
+TEST(Process, WhoWaitsApartAndIsKilledHasNotDoneIt) {
+  EXPECT_EQ(apart([] { return kill(getpid(), SIGKILL); }, 60 * kSecond_ns), EINTR);
+  EXPECT_EQ(apart([] { return pause(); }, 50 * kMillisecond_ns), std::nullopt);
 }
 
 // Root's PATH may hold ".", and the current directory be anybody's.

@@ -108,6 +108,16 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
+// Of all that is open here, for who may live longer than this process: whoever reads what it prints waits for the end of
+// that, and a server for the end of its clients' connections.
+bool hold_nothing() {
+  const int null = open("/dev/null", O_RDWR);
+  if (null < 0) return false;
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (dup2(null, standard) < 0) return false;
+  return close_range(STDERR_FILENO + 1, ~0U, 0) == 0;
+}
+
 // A file in memory for a program's output: short outputs, and no pipe to drain.
 class Scratch {
  public:
@@ -209,10 +219,11 @@ Result<int> reap(pid_t pid, uint64_t timeout_ns) {
 std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns) {
   listen_to_children();
   const pid_t child = fork();
-  if (child < 0) return std::nullopt;
-  if (child == 0) _exit(work());
+  if (child < 0) return errno;
+  if (child == 0) _exit(hold_nothing() ? work() : errno);
   const Result<int> ended = reap(child, timeout_ns);
-  return ended && WIFEXITED(ended.value()) ? std::optional(WEXITSTATUS(ended.value())) : std::nullopt;
+  if (!ended) return std::nullopt;
+  return WIFEXITED(ended.value()) ? WEXITSTATUS(ended.value()) : EINTR;
 }
 
 std::string last_line(const std::string& path) {

@@ -39,8 +39,9 @@ Result<std::optional<int>> wait_status_of(pid_t pid);
 // process that the kernel holds takes notice later.
 Result<int> reap(pid_t pid, uint64_t timeout_ns);
 
-// What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
-// that does not end in time, or in order.
+// What `work` returns, 0 or an errno value, in a process of its own, since the kernel lets nobody go who waits for a
+// device. Nothing where that does not end in time; it then lives on for as long as the kernel holds it, and has nothing
+// open but what `work` opens. Where there is no such process, or it was killed, an errno value says why.
 std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns);
 
 // The last line of a file that is not blank; empty when there is none.
