@@ -106,6 +106,13 @@ TEST_F(NbdHost, WhatIsSetAlreadyIsNotSetAgain) {
   EXPECT_EQ(text_of(block() + "/queue/io_timeout"), "2000") << "whoever sets it adds a newline";
 }
 
+// Somebody who was ended may be about to set his own, once the kernel lets him.
+TEST_F(NbdHost, WhatTheKernelChoseItselfIsSetAgainAfterWhoWaits) {
+  put(block() + "/queue/io_timeout", "30000");
+  ASSERT_TRUE(look_after_requests(host_, "/dev/nbd3", 0).ok());
+  EXPECT_EQ(text_of(block() + "/queue/io_timeout"), "30000\n");
+}
+
 TEST_F(NbdHost, StatusSaysWhetherTheDeviceLives) {
   EXPECT_TRUE(attached_device(host_, node_status("primary", 5, getpid()), stem_).is_null());
   EXPECT_EQ(device_text(nullptr), "");

@@ -90,8 +90,9 @@ bool is_ours(const HostPaths& host, const Attachment& attachment) {
 Status look_after_requests(const HostPaths& host, const std::string& device, uint64_t interval_ms) {
   const fs::path attribute = block_dir(host, device) / "queue" / "io_timeout";
   const uint64_t ms = interval_ms == 0 ? kLinuxRequestTimeout_ms : interval_ms;
-  const auto set = [&attribute, interval = std::to_string(ms)] {
-    return read_attribute(attribute) == interval || write_attribute(attribute, interval) ? 0 : errno;
+  // Who gives a device back comes after those who wait to set something else, so that what is read does not count.
+  const auto set = [&attribute, gives_back = interval_ms == 0, interval = std::to_string(ms)] {
+    return (!gives_back && read_attribute(attribute) == interval) || write_attribute(attribute, interval) ? 0 : errno;
   };
   // Linux 6.11 to 6.18 keeps who sets it until all that is under way is answered, and nobody knows when that is.
   const int code = apart(set, kSetting_ns).value_or(0);
