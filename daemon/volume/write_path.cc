@@ -236,9 +236,8 @@ void WritePath::send_zero_piece(Op& op) {
 
 // A piece was answered. The last one may be shorter; what it was too much comes off at the end.
 void WritePath::zeroes_landed(Op& op) {
-  const uint64_t bytes = op.pieces_outstanding == 0
-                             ? op.flying_bytes
-                             : std::min(core_.zero_piece_bytes, op.flying_bytes);
+  const bool last = op.pieces_outstanding == 0;
+  const uint64_t bytes = last ? op.flying_bytes : std::min(core_.zero_piece_bytes, op.flying_bytes);
   TB_CHECK(zero_bytes_in_flight_ >= bytes, "zeroes that landed were in flight");
   op.flying_bytes -= bytes;
   zero_bytes_in_flight_ -= bytes;
@@ -429,10 +428,8 @@ void WritePath::record_times(Op& op) {
   times.prepared_ns = client.prepared_ns;
   times.compression_ns = client.compression_ns;
   times.done_ns = core_.clock.now_ns();
-  core_.latency().record(times, client.offset_bytes, client.length_bytes,
-                         1 + active_.size() + waiting_.size(),
-                         {.to_peer = op.on_peer,
-                          .zeroes = client.all_zero,
+  core_.latency().record(times, client.offset_bytes, client.length_bytes, 1 + active_.size() + waiting_.size(),
+                         {.to_peer = op.on_peer, .zeroes = client.all_zero,
                           .saved_bytes = saved_by_compression(client)});
 }
 
