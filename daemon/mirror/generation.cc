@@ -71,7 +71,18 @@ static_assert(exactly_one_row_fits());
 
 bool doubtful(const SyncFacts& node) { return node.flush_failed || node.other_backing; }
 
+// Whoever finds another backing than its record is about may hold all that was acknowledged (the record's backing was copied),
+// or nothing of it: only one that has it for sure is copied over that without the operator's word, a promotion. (One whose
+// process alone was started again has it.)
+bool nobody_is_sure(const SyncFacts& node, const SyncFacts& other) {
+  if (!node.other_backing) return false;
+  return doubtful(other) || (died(other, node) && (other.crashed || !keeps_its_memory(other, node)));
+}
+
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
+  const bool settled = who(mine.inconsistent, theirs.inconsistent) != kNobody || who(mine.primary, theirs.primary) != kNobody ||
+                       who(mine.backing_lost, theirs.backing_lost) != kNobody;
+  if (!settled && (nobody_is_sure(mine, theirs) || nobody_is_sure(theirs, mine))) return Source::kNoGoodCopy;
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
@@ -138,6 +149,8 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
                ? pick(Verdict::kPeerCantGoOn, Verdict::kCantGoOn)
                : pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
+  // Whoever is copied from it takes it for what the record is about. (A promotion says that it is.)
+  if (source.other_backing && !source.primary) return Verdict::kNoGoodCopy;
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);
   // A target tells its own set when the resync begins, so that also what it wrote or lost alone is
   // known, unless one of the two does not know its set.
@@ -317,9 +330,12 @@ bool knows_of(const SyncFacts& node, const SyncFacts& other) {
 bool goes_on(const SyncFacts& node, const SyncFacts& other) {
   if (!node.resumes || node.blank || node.other_backing || other.blank || other.primary || other.term >= node.term)
     return false;
+  Source source = Source::kNobody;
   switch (relation_of(node, other)) {
     case Relation::kSame:
-      return !(node.rebooted && source_of_same(node, other) == Source::kPeer);
+      if (!node.rebooted) return true;
+      source = source_of_same(node, other);
+      return source != Source::kPeer && source != Source::kNoGoodCopy;
     case Relation::kIAmNewer:
     case Relation::kIAmMuchNewer:
       return true;

@@ -170,7 +170,6 @@ void NodeState::begin_copy(bool all) {
   record_.dirty = true;
   record_.all_dirty = record_.all_dirty || all;
   record_.snapshot = false;  // the set may become larger than it
-  take_backing();
 }
 
 void NodeState::target_marked() {

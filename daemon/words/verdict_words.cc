@@ -126,6 +126,41 @@ constexpr SpecialWords kLostThere{
     "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
     "its metadata file away, start it and run `twinblock init %V --join` there"};
 
+constexpr SpecialWords kLostOnBoth{
+    "the backings of both nodes hold nothing but zeroes, as far as was read, although they held data",
+    "see whether the right disks are attached on both hosts; if not, attach them and restart twinblockd there. If they are the right "
+    "ones, and all was trimmed, run `twinblock promote %V --peer-is-dead` on one. If the data are gone for good: do that, and restore "
+    "the volume from a backup"};
+
+// … and where the backing of the one that would count is not what its record is about, and the other one is whole, …
+constexpr SpecialWords kOtherHere{
+    "this node's backing is another file or disk than its record is about, what it lacks is not known, and %P's replica may not hold "
+    "all, either",
+    "see whether the right disk is attached here; if not, attach it and restart twinblockd. If what is here is right (a copy that "
+    "holds all that was written last), run `twinblock promote %V --peer-is-dead` here. To be filled by %P instead, without what that "
+    "misses: stop this node, move its metadata file away, start it and run `twinblock init %V --join` here"};
+constexpr SpecialWords kOtherThere{
+    "%P's backing is another file or disk than its record is about, what it lacks is not known, and this node's replica may not hold "
+    "all, either",
+    "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If what is there is right (a copy "
+    "that holds all that was written last), run `twinblock promote %V --peer-is-dead` on %P. To have it filled by this node instead, "
+    "without what this one misses: stop %P, move its metadata file away, start it and run `twinblock init %V --join` there"};
+// … or has nothing to give, …
+constexpr SpecialWords kOnlyOtherHere{
+    "this node's backing is another file or disk than its record is about, what it lacks is not known, and %P has no whole replica",
+    "see whether the right disk is attached here; if not, attach it and restart twinblockd. If what is here is right (a copy that "
+    "holds all that was written last), run `twinblock promote %V --peer-is-dead` here"};
+constexpr SpecialWords kOnlyOtherThere{
+    "%P's backing is another file or disk than its record is about, what it lacks is not known, and this node has no whole replica",
+    "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If what is there is right (a copy "
+    "that holds all that was written last), run `twinblock promote %V --peer-is-dead` on %P"};
+// … or is in the same case.
+constexpr SpecialWords kOthers{
+    "the backings of both nodes are other files or disks than their records are about: what they lack is not known",
+    "see whether the right disks are attached on both hosts; if not, attach them and restart twinblockd. On the node whose data are "
+    "to be kept, if they are (a copy that holds all that was written last), run `twinblock promote %V --peer-is-dead`: the other "
+    "one is then brought up to date from it"};
+
 // Instead of kDiskFailed's, where the disk that fails holds what the other lacks. (%D: the order to go on without it.)
 constexpr SpecialWords kKeepDiskHere{
     "this node's disk fails, and %P lacks what was written here alone",
@@ -158,12 +193,27 @@ bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
   return is_source(verdict) || verdict == Verdict::kPeerOutdated || verdict == Verdict::kPeerMustDemote;
 }
 
+// Of one that is half-copied, or empty, that matters more.
+bool holds_other(const SyncFacts& node) { return node.other_backing && !node.inconsistent && !node.backing_lost; }
+bool can_fill(const SyncFacts& node) { return !node.blank && !node.inconsistent && !node.backing_lost; }
+
+const SpecialWords* words_of_other(const SyncFacts& mine, const SyncFacts& theirs) {
+  const bool here = holds_other(mine), there = holds_other(theirs);
+  if (here && there) return &kOthers;
+  if (here) return can_fill(theirs) ? &kOtherHere : &kOnlyOtherHere;
+  if (there) return can_fill(mine) ? &kOtherThere : &kOnlyOtherThere;
+  return nullptr;
+}
+
 const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
   if (verdict == Verdict::kDiskFailed && holds_what_counts(mine, theirs))
     return theirs.inconsistent ? &kOnlyDiskHere : &kKeepDiskHere;
   if (verdict == Verdict::kPeerDiskFailed && holds_what_counts(theirs, mine))
     return mine.inconsistent ? &kOnlyDiskThere : &kKeepDiskThere;
-  if (verdict != Verdict::kNoGoodCopy || mine.backing_lost == theirs.backing_lost) return nullptr;
+  if (verdict != Verdict::kNoGoodCopy) return nullptr;
+  if (const SpecialWords* words = words_of_other(mine, theirs)) return words;
+  if (mine.backing_lost && theirs.backing_lost && !mine.inconsistent && !theirs.inconsistent) return &kLostOnBoth;
+  if (mine.backing_lost == theirs.backing_lost) return nullptr;
   if (mine.backing_lost) return mine.inconsistent ? nullptr : &kLostHere;
   return theirs.inconsistent ? nullptr : &kLostThere;
 }

@@ -1,9 +1,10 @@
 // A node whose record is about another backing than the one that it has: it is judged as one whose flush failed and that does
-// not know its set, which mirror_generation_test.cc has looked at in all cases.
+// not know its set, which mirror_generation_test.cc has looked at in all cases, and has nothing to give without a word.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "mirror/generation.h"
 
@@ -23,18 +24,40 @@ SyncFacts node(unsigned flags, uint64_t current, uint64_t base) {
   return facts;
 }
 
-TEST(OtherBacking, CountsAsOneThatMayLackAnythingWhereverThatMatters) {
+bool may_lack_what_it_acknowledged(const SyncFacts& node, const SyncFacts& other) {
+  return node.flush_failed || node.other_backing || died(node, other);
+}
+
+// What is judged of one whose flush failed, but for what nobody may decide without the operator.
+Verdict expected(const SyncFacts& me, const SyncFacts& peer) {
+  SyncFacts as_failed = me;
+  as_failed.other_backing = false;
+  as_failed.flush_failed = true;
+  as_failed.map_valid = false;
+  const bool same = me.generations.current == peer.generations.current;
+  const bool by_doubt = same && !me.inconsistent && !peer.inconsistent && !me.primary && !peer.primary && !me.backing_lost &&
+                        !peer.backing_lost;
+  if (by_doubt && may_lack_what_it_acknowledged(peer, me)) return Verdict::kNoGoodCopy;
+  const Verdict verdict = decide(as_failed, peer);
+  if (me.primary) return verdict;
+  const bool disk_of_target = verdict == Verdict::kPeerDiskFailed && !me.disk_failed;
+  const bool is_the_source = is_source(decide(as_failed, [&] {
+    SyncFacts with_disk = peer;
+    with_disk.disk_failed = false;
+    return with_disk;
+  }()));
+  return is_source(verdict) || (disk_of_target && is_the_source) ? Verdict::kNoGoodCopy : verdict;
+}
+
+TEST(OtherBacking, CountsAsOneThatMayLackAnythingWhereverThatMattersAndIsNoSource) {
   constexpr unsigned kAll = 1u << kFlags.size();
   for (const uint64_t mine : {7, 8})
     for (const uint64_t theirs : {7, 8, 9})
       for (unsigned flags = 0; flags < kAll * kAll; ++flags) {
         SyncFacts me = node(flags % kAll, mine, 7), peer = node(flags / kAll, theirs, 7);
         peer.preferred = true;
-        SyncFacts as_failed = me;
         me.other_backing = true;
-        as_failed.flush_failed = true;
-        as_failed.map_valid = false;
-        ASSERT_EQ(decide(me, peer), decide(as_failed, peer)) << mine << " " << theirs << " " << flags;
+        ASSERT_EQ(decide(me, peer), expected(me, peer)) << mine << " " << theirs << " " << flags;
         ASSERT_EQ(decide(peer, me), mirrored(decide(me, peer))) << mine << " " << theirs << " " << flags;
       }
 }
@@ -47,14 +70,70 @@ TEST(OtherBacking, WhoseRecordIsAboutWhatItHasIsTheSourceInTheSameGeneration) {
   me.other_backing = true;
   EXPECT_EQ(decide(me, peer), Verdict::kTargetOfAll);
   peer.other_backing = true;  // both hosts' disks were replaced by copies
+  EXPECT_EQ(decide(me, peer), Verdict::kNoGoodCopy);
+  me.primary = true;  // by the operator's word
+  me.other_backing = false;
   EXPECT_EQ(decide(me, peer), Verdict::kSourceOfAll);
 }
 
-// What it acknowledged alone nobody else has, if it is a copy.
-TEST(OtherBacking, OneOfANewerGenerationIsTheSourceOfAll) {
-  SyncFacts me = node(0, 8, 7), peer = node(0, 7, 7);
-  me.map_valid = peer.map_valid = me.other_backing = true;
-  EXPECT_EQ(decide(me, peer), Verdict::kSourceOfAll);
+// Copied from, it would pass for what the record is about: what was acknowledged is on the right one.
+TEST(OtherBacking, HasNothingToGiveWithoutAWord) {
+  SyncFacts me = node(0, 8, 7), older = node(0, 7, 7), half_copied = node(0, 8, 7), blank;
+  me.map_valid = older.map_valid = half_copied.map_valid = half_copied.inconsistent = true;
+  blank.blank = blank.joinable = true;
+  SyncFacts given_up = node(0, 9, 7);
+  given_up.state_id = 5;
+  SyncFacts keeps = me;
+  keeps.keep = true;
+  keeps.gives_up = given_up.state_id;
+  for (const auto& [node, target] : {std::pair{me, older}, {me, half_copied}, {me, blank}, {keeps, given_up}}) {
+    EXPECT_TRUE(is_source(decide(node, target)));
+    SyncFacts doubted = node;
+    doubted.other_backing = true;
+    EXPECT_EQ(decide(doubted, target), Verdict::kNoGoodCopy);
+    doubted.primary = true;
+    EXPECT_TRUE(is_source(decide(doubted, target)));
+  }
+}
+
+// What is here may be a copy of what was current, with all that a primary has acknowledged before its host died.
+TEST(OtherBacking, IsNotOverwrittenByOneThatMayLackWhatItAcknowledged) {
+  SyncFacts me = node(0, 7, 7);
+  me.other_backing = true;
+  for (const auto flag : {&SyncFacts::crashed, &SyncFacts::flush_failed, &SyncFacts::other_backing}) {
+    SyncFacts peer = node(0, 7, 7);
+    EXPECT_EQ(decide(me, peer), Verdict::kTargetOfAll);
+    peer.*flag = true;
+    EXPECT_EQ(decide(me, peer), Verdict::kNoGoodCopy);
+    me.dirty = true;
+    EXPECT_EQ(decide(me, peer), Verdict::kNoGoodCopy);
+    peer.primary = true;
+    EXPECT_EQ(decide(me, peer), Verdict::kTargetOfAll) << "clients have seen its data";
+  }
+}
+
+// A primary's process was killed, and its peer's was started again: the disks and the memory of that one hold all of it.
+TEST(OtherBacking, IsTheTargetOfOneWhoseProcessAloneWasStartedAgain) {
+  SyncFacts me = node(0, 7, 7), peer = node(0, 7, 7);
+  me.crashed = me.other_backing = true;
+  me.peer_instance = 8;
+  me.peer_boot = peer.boot = 3;
+  peer.instance = 9;
+  EXPECT_EQ(decide(me, peer), Verdict::kTargetOfAll);
+  peer.boot = 4;
+  EXPECT_EQ(decide(me, peer), Verdict::kNoGoodCopy);
+}
+
+// Its host has lost what it acknowledged, and what holds that may be the other one's copy.
+TEST(OtherBacking, NobodyWhoseHostWasStartedAnewGoesOnBesideIt) {
+  SyncFacts me = node(0, 7, 7), peer = node(0, 7, 7);
+  me.crashed = me.resumes = me.rebooted = true;
+  me.term = 5;
+  me.boot = 3;
+  peer.instance = 8;
+  EXPECT_TRUE(goes_on(me, peer)) << "both hosts";
+  peer.other_backing = true;
+  EXPECT_FALSE(goes_on(me, peer));
 }
 
 TEST(OtherBacking, NoPrimaryGoesOnWithWhatItDidNotWrite) {

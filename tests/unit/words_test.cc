@@ -114,6 +114,28 @@ TEST(BackingWords, AReplicaWhoseDataAreGoneIsNotThrownAwayFirst) {
   half_copied.inconsistent = true;
   EXPECT_EQ(explain(Verdict::kNoGoodCopy, half_copied, other, "beta"), explain(Verdict::kNoGoodCopy, "beta"));
   EXPECT_EQ(explain(Verdict::kUnrelated, lost, other, "beta"), explain(Verdict::kUnrelated, "beta"));
+  EXPECT_NE(explain(Verdict::kNoGoodCopy, lost, lost, "beta").find("backings of both nodes hold nothing"), std::string::npos);
+}
+
+TEST(BackingWords, OneWhoseRecordIsAboutAnotherBackingIsToldHowItCounts) {
+  SyncFacts doubted, whole, half_copied, blank;
+  doubted.other_backing = true;
+  half_copied.inconsistent = true;
+  blank.blank = true;
+  for (const SyncFacts& other : {whole, half_copied, blank, doubted})
+    for (const bool here : {true, false}) {
+      const SyncFacts &mine = here ? doubted : other, &theirs = here ? other : doubted;
+      const std::string said = explain(Verdict::kNoGoodCopy, mine, theirs, "beta");
+      const std::string advice = advise(Verdict::kNoGoodCopy, mine, theirs, "r0", "beta");
+      EXPECT_TRUE(said.starts_with(other.other_backing ? "the backings of both nodes are other"
+                                   : here              ? "this node's backing is another"
+                                                       : "beta's backing is another"))
+          << said;
+      EXPECT_LT(advice.find("right disk"), advice.find("twinblock promote r0 --peer-is-dead")) << advice;
+      const bool can_be_filled = !other.inconsistent && !other.blank && !other.other_backing;
+      EXPECT_EQ(advice.find("init r0 --join") != std::string::npos, can_be_filled) << advice;
+      EXPECT_EQ((said + advice).find('%'), std::string::npos);
+    }
 }
 
 }  // namespace
