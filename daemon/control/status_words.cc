@@ -100,7 +100,7 @@ std::string advice(const StatusView& view) {
 
 // What keeps a node from being promoted without a word, where one would help.
 void add_forgotten(const StatusView& view, StatusWords& words) {
-  if (!view.promotion.refusal.empty() || view.unvouched) return;
+  if (!view.promotion.refusal.empty() || view.unvouched || view.mine.other_backing) return;
   const std::string& peer = view.peer.name;
   words.status += " " + capitalised(may_hold_more_words(peer, view.mine.crashed)) + ".";
   words.action += " Only where " + peer + "'s replica is lost for good, run `" +
@@ -163,6 +163,11 @@ StatusWords words_of_state(const StatusView& view) {
       words.status = "Secondary, without a session with " + peer + ".";
       words.action = bring + "; it connects by itself.";
       if (view.promotion.forgot) add_forgotten(view, words);
+      if (view.mine.other_backing && !view.unvouched) {
+        const Error why = why_other_is_not_promoted(view.backing, peer);
+        words.status += " " + capitalised(why.what) + ".";
+        words.action = capitalised(why.action) + ": twinblock promote " + volume + " --peer-is-dead.";
+      }
       break;
     case VolumeState::kConnecting:
       words.status = "The session with " + peer + " is being set up.";

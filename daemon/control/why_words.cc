@@ -86,6 +86,9 @@ std::string promotion_words(const StatusView& view) {
   if (view.unvouched)
     return "Promoting this node now (--peer-is-dead) would serve what is here: " +
            lost_words(view.found, view.backing) + ".";
+  if (view.mine.other_backing)
+    return "Promoting this node now (--peer-is-dead) would serve what is here, in the place of " + view.peer.name +
+           "'s data, too: " + other_words(view.backing) + ".";
   if (view.peer.connected) return "Promoting this node now would lose nothing.";
   if (view.verdict && is_split_brain(*view.verdict))
     return "Promoting this node now would serve its own side of the split brain, without what " +

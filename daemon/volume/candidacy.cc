@@ -81,6 +81,8 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
     return Error{core_.peer + " is primary",
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
   if (peer_is_dead) return std::nullopt;
+  if (core_.state().other_backing() && !core_.state().unvouched())
+    return why_other_is_not_promoted(core_.config.node(core_.node).backing, core_.peer);
   if (!core_.session.up()) return why_word_is_needed();
   if (core_.state().unvouched())
     return why_nothing_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);

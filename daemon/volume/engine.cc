@@ -101,7 +101,9 @@ Status Engine::start() {
     core_.log.log(Severity::kWarning, lost_words(core_.state().found(), backing) + "; it is copied anew from " +
                                           core_.peer + " if that is current. Is the right disk attached?");
   if (core_.state().other_backing()) {
-    const std::string what = other_words(backing, core_.peer);
+    const std::string what = other_words(backing) + ", so that all of it is compared with " + core_.peer + "'s, and nothing is " +
+                             "copied from it, nor is it promoted, without a word. Is it the right one, or a copy that holds all that " +
+                             "was written last? If not, stop this node and attach that";
     core_.log.log(Severity::kWarning, what);
     core_.events().tell("other-backing", {{"node", core_.node}, {"reason", what}});
   }

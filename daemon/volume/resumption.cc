@@ -22,6 +22,8 @@ Resumption::Resumption(Core& core, Consent& consent, Ways go_on)
 
 void Resumption::start(bool on_this_boot, std::function<SyncFacts()> mine) {
   const SyncFacts now = mine();
+  if (core_.config.on_restart == OnRestart::kResume && core_.state().crashed() && now.other_backing)
+    core_.log.log(Severity::kWarning, "does not go on as primary: its backing is not the one that it was primary with");
   const bool whole = !now.inconsistent && !now.backing_lost && !now.flush_failed && !now.forgot;
   if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || now.discard)
     return;

@@ -17,10 +17,16 @@ std::string lost_words(DataFound found, const std::string& path) {
          " although it held data";
 }
 
-std::string other_words(const std::string& path, const std::string& peer) {
-  return path + " is another file or disk than the one that this node's record is about: what it lacks is not known, so that all of " +
-         "it is compared with " + peer + "'s. Is it the right one, or a copy that holds all that was written last? If not, stop this " +
-         "node and attach that";
+std::string other_words(const std::string& path) {
+  return path + " is another file or disk than the one that this node's record is about: what it lacks is not known";
+}
+
+Error why_other_is_not_promoted(const std::string& path, const std::string& peer) {
+  return Error{other_words(path),
+               "is it the right one, or a copy that holds all that was written last? If not, attach that, and restart twinblockd; or start "
+               "twinblockd on " + peer + ", or mend the link: it is then compared in full with " + peer +
+                   "'s. Only if it is, use --peer-is-dead",
+               0, Retry::kWhenMended};
 }
 
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer) {

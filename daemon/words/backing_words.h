@@ -15,10 +15,12 @@ constexpr const char* kDiskReplaced = "if it was replaced, move the metadata fil
 std::string unseen_words(const std::string& path);
 // … and where its record says that there were data.
 std::string lost_words(DataFound found, const std::string& path);
-// … and where its record is about another one. A sentence.
-std::string other_words(const std::string& path, const std::string& peer);
+// … and where its record is about another one.
+std::string other_words(const std::string& path);
 // Why one that holds nothing is not promoted without a word.
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
+// … nor one of which its record does not tell what it lacks; …
+Error why_other_is_not_promoted(const std::string& path, const std::string& peer);
 // … nor where the peer's does not hold any more, either.
 Error why_nothing_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
 

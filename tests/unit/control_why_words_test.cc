@@ -203,5 +203,19 @@ TEST(WhyWords, APromotionBesideAPrimaryIsSaidToBeOne) {
   EXPECT_TRUE(says(view, "without what beta wrote, and beside beta, which is primary."));
 }
 
+// With the peer away nothing else would keep an operator, or a cluster manager, from serving a wrong disk.
+TEST(WhyWords, AnotherBackingThanTheRecordsIsNotPromotedForNothing) {
+  StatusView view = alone();
+  EXPECT_FALSE(says(view, "--peer-is-dead"));
+  view.mine.other_backing = view.promotion.forgot = true;
+  view.backing = "/d";
+  const std::vector<std::string> lines = why_words(view);
+  EXPECT_NE(lines.front().find("/d is another file or disk"), std::string::npos) << lines.front();
+  EXPECT_EQ(lines.front().find("started anew"), std::string::npos) << lines.front();
+  EXPECT_TRUE(says(view, "Promoting this node now (--peer-is-dead) would serve what is here"));
+  EXPECT_FALSE(says(view, "would lose nothing"));
+  EXPECT_NE(lines.back().find("--peer-is-dead: twinblock promote r0"), std::string::npos) << lines.back();
+}
+
 }  // namespace
 }  // namespace twinblock

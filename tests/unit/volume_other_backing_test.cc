@@ -52,7 +52,10 @@ class OtherBackingTest : public testing::Test {
     if (loaded.blank) loaded.record.region_bytes = kRegionBytes;
     node_ = std::make_unique<FuzzNode>(config_, "alpha", file_, std::move(loaded), found, nullptr, nullptr, kBoot, nullptr, 3,
                                        false, limits::kControlBytesMax, backing_number);
-    node_->logs = [this](const std::string& line) { told_ |= line.find("is another file or disk") != std::string::npos; };
+    node_->logs = [this](const std::string& line) {
+      told_ |= line.find("is another file or disk") != std::string::npos;
+      stays_secondary_ |= line.find("does not go on as primary: its backing") != std::string::npos;
+    };
     told_ = false;
     ASSERT_TRUE(node_->engine->start().ok());
   }
@@ -99,7 +102,10 @@ class OtherBackingTest : public testing::Test {
   [[nodiscard]] bool promoted(bool peer_is_dead) {
     bool done = false;
     node_->engine->orders().promote({peer_is_dead},
-                                    [&done](const Result<std::string>& said) { done = said.ok(); });
+                                    [this, &done](const Result<std::string>& said) {
+                                      done = said.ok();
+                                      said_ = said.ok() ? said.value() : said.error().what + "; " + said.error().action;
+                                    });
     node_->run(kSecond_ns);
     return done;
   }
@@ -110,7 +116,8 @@ class OtherBackingTest : public testing::Test {
   Config config_;
   metadata::NodeRecord record_;
   std::vector<std::byte> file_;
-  bool told_ = false;
+  bool told_ = false, stays_secondary_ = false;
+  std::string said_;
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
 };
@@ -201,11 +208,15 @@ TEST_F(OtherBackingTest, OnceItWasServedItIsWhatTheRecordIsAbout) {
   EXPECT_TRUE(doubted());
 }
 
-TEST_F(OtherBackingTest, APromotionTakesNoMoreThanItTakesWithTheRightOne) {
+TEST_F(OtherBackingTest, APromotionTakesTheOperatorsWord) {
   for (const uint64_t backing : {kRight, kOther}) {
     begin_with(record_, backing);
-    EXPECT_TRUE(promoted(false)) << backing;
+    EXPECT_EQ(promoted(false), backing == kRight) << said_;
   }
+  EXPECT_NE(said_.find("another file or disk"), std::string::npos) << said_;
+  EXPECT_NE(said_.find("--peer-is-dead"), std::string::npos) << said_;
+  EXPECT_TRUE(doubted());
+  EXPECT_TRUE(promoted(true)) << said_;
 }
 
 TEST_F(OtherBackingTest, APrimaryWhoseProcessEndedGoesOnWithTheBackingThatItHadOnly) {
@@ -213,6 +224,7 @@ TEST_F(OtherBackingTest, APrimaryWhoseProcessEndedGoesOnWithTheBackingThatItHadO
     begin_with(primary_alone(), backing);
     node_->run(30 * kSecond_ns);
     EXPECT_EQ(node_->engine->is_primary(), backing == kRight) << backing;
+    EXPECT_EQ(stays_secondary_, backing == kOther) << "and says so";
   }
 }
 
