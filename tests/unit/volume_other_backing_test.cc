@@ -13,6 +13,7 @@
 
 #include "fuzz_node.h"
 #include "hostile_peer.h"
+#include "io/posix/backing_number.h"
 #include "metadata_image.h"
 #include "session/hello.h"
 
@@ -149,7 +150,8 @@ TEST_F(OtherBackingTest, NoListFromBeforeSaysWhatItLacks) {
 }
 
 TEST_F(OtherBackingTest, WhatCantBeToldApartIsBelieved) {
-  begin(0);
+  record_.backing_number = kBackingTellsNothing;
+  begin_with(record_, kBackingTellsNothing);
   EXPECT_EQ(dirty_bytes(), 0u);
   EXPECT_FALSE(doubted());
   record_.backing_number = 0;  // by an older version
@@ -162,6 +164,23 @@ TEST_F(OtherBackingTest, WhatCantBeToldApartIsBelieved) {
   node_->run(30 * kSecond_ns);
   ASSERT_TRUE(node_->engine->is_primary());
   EXPECT_EQ(on_record().backing_number, kOther) << "as with anything that is recorded";
+  begin(kRight);
+  EXPECT_TRUE(doubted());
+}
+
+// A wrong disk that told nothing was filled, and the right one is back; or the other way round.
+TEST_F(OtherBackingTest, OneThatTellsNothingIsNotOneThatTells) {
+  for (const auto& [recorded, here] : {std::pair{kRight, kBackingTellsNothing}, {kBackingTellsNothing, kRight}}) {
+    metadata::NodeRecord record = record_;
+    record.backing_number = recorded;
+    begin_with(record, here);
+    EXPECT_TRUE(doubted()) << here;
+    begin_with(record, recorded);
+    EXPECT_FALSE(doubted()) << recorded;
+  }
+  begin_with(record_, kBackingTellsNothing);
+  be_filled();
+  EXPECT_EQ(on_record().backing_number, kBackingTellsNothing);
   begin(kRight);
   EXPECT_TRUE(doubted());
 }

@@ -25,12 +25,11 @@
 namespace twinblock {
 namespace {
 
-// Never 0.
 uint64_t number_of(std::string_view what) {
   const Digest digest = digest_of(std::as_bytes(std::span(what)));
   uint64_t number = 0;
   std::memcpy(&number, digest.data(), sizeof number);
-  return number != 0 ? number : 1;
+  return number > kBackingTellsNothing ? number : ~number;
 }
 
 // Without the blanks around it; empty: there is none.
@@ -81,14 +80,14 @@ std::optional<uint64_t> subvolume_of(int fd, uint32_t file_system) {
 
 uint64_t file_number(int fd) {
   struct statfs system {};
-  if (::fstatfs(fd, &system) != 0) return 0;
+  if (::fstatfs(fd, &system) != 0) return kBackingTellsNothing;
   const auto type = static_cast<uint32_t>(system.f_type);  // signed where words are short
-  if (!keeps_inodes(type)) return 0;
+  if (!keeps_inodes(type)) return kBackingTellsNothing;
   struct statx file {};
   constexpr unsigned kWanted = STATX_INO | STATX_BTIME;
-  if (::statx(fd, "", AT_EMPTY_PATH, kWanted, &file) != 0 || (file.stx_mask & kWanted) != kWanted) return 0;
+  if (::statx(fd, "", AT_EMPTY_PATH, kWanted, &file) != 0 || (file.stx_mask & kWanted) != kWanted) return kBackingTellsNothing;
   const auto subvolume = subvolume_of(fd, type);
-  if (!subvolume) return 0;
+  if (!subvolume) return kBackingTellsNothing;
   return number_of("file " + std::to_string(file.stx_ino) + " " + std::to_string(file.stx_btime.tv_sec) + "." +
                    std::to_string(file.stx_btime.tv_nsec) + " " + std::to_string(*subvolume));
 }
@@ -98,17 +97,17 @@ uint64_t file_number(int fd) {
 uint64_t device_number(const std::string& sysfs) {
   if (const std::string partition = line_of(sysfs + "/partition"); !partition.empty()) {
     const std::string disk = own_words(sysfs + "/.."), start = line_of(sysfs + "/start");
-    return disk.empty() || start.empty() ? 0 : number_of("partition " + start + " of " + disk);
+    return disk.empty() || start.empty() ? kBackingTellsNothing : number_of("partition " + start + " of " + disk);
   }
   const std::string words = own_words(sysfs);
-  return words.empty() ? 0 : number_of("device " + words);
+  return words.empty() ? kBackingTellsNothing : number_of("device " + words);
 }
 
 uint64_t backing_number(int fd) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return 0;
+  if (::fstat(fd, &status) != 0) return kBackingTellsNothing;
   if (S_ISBLK(status.st_mode)) return device_number(sysfs_of(status.st_rdev));
-  return S_ISREG(status.st_mode) ? file_number(fd) : 0;
+  return S_ISREG(status.st_mode) ? file_number(fd) : kBackingTellsNothing;
 }
 
 }  // namespace twinblock
