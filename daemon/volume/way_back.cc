@@ -54,11 +54,12 @@ void WayBack::given_up() {
 
 // --- before this node becomes half-copied
 
-// What is half-copied already, was lost, is not what the record is about, or may not be on the disk, is nothing to go back to.
+// What is half-copied already, was lost, or may not be on the disk, is nothing to go back to. (What the record is not about may be
+// the good one: the operator, to whom a way back leaves the choice, may know.)
 bool WayBack::worth_keeping() const {
   const metadata::NodeRecord& record = core_.record();
   return parts_.copies != nullptr && parts_.copies->can(CopyStep::kBeforeResync) && !core_.state().blank() &&
-         !core_.state().backing_lost() && !core_.state().other_backing() && !record.inconsistent && !record.flush_failed && !parts_.disks.any_failed();
+         !core_.state().backing_lost() && !record.inconsistent && !record.flush_failed && !parts_.disks.any_failed();
 }
 
 bool WayBack::may_become_half_copied() {

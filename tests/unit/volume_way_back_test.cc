@@ -86,10 +86,11 @@ class WayBackTest : public testing::Test {
   }
 
   // Its next process, with what is in its files then.
-  void begin_anew(std::vector<std::byte> file, DataFound found) {
+  void begin_anew(std::vector<std::byte> file, DataFound found, uint64_t backing_number = 0) {
     peer_.reset();
     metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), found, nullptr, &copies_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), found, nullptr, &copies_, 0,
+                                       nullptr, 3, false, limits::kControlBytesMax, backing_number);
     copies_.scheduler = &node_->scheduler;
   }
   // … and knew of no block that the other one lacked.
@@ -416,6 +417,22 @@ TEST_F(WayBackTest, AGenerationThatIsNoneIsNotTakenOver) {
 TEST_F(WayBackTest, ABackingThatWasFoundEmptyIsNoWayBack) {
   begin_anew(file_of_one_that_held_data(), DataFound::kNone);
   expect_no_way_back();
+}
+
+// It may be a copy that lacks nothing: that is the operator's to say.
+TEST_F(WayBackTest, AnotherBackingThanTheRecordsIsKept) {
+  record_.backing_number = 101;
+  std::vector<std::byte> file = file_of_one_that_held_data();
+  const auto bytes = metadata::encode(record_, 2);  // the first one of a volume names none
+  for (const uint64_t offset : metadata::kSuperblockOffset)
+    std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(offset));
+  begin_anew(std::move(file), DataFound::kSome, 102);
+  ASSERT_TRUE(node_->engine->status().mine.other_backing);
+  ASSERT_TRUE(node_->engine->start().ok());
+  meet();
+  tell_half_copied();
+  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 1);
+  EXPECT_TRUE(node_->engine->status().way_back.kept);
 }
 
 // What has been copied to the empty one meanwhile is in the source's set no more, and the right one lacks it.
