@@ -97,7 +97,8 @@ struct Superblock {
   uint64_t sessions[kSessionEntries];  // with the peer: kSessionsStood that stood, latest first, others that may have …
   uint64_t session_begun;              // … and one that has begun since; 0: none
   uint64_t backing_number;             // of the backing that this is about; 0: not known
-  uint8_t reserved[kPageBytes - 784];  // zero
+  uint64_t metadata_number;            // of what this lay in when that was recorded; 0: not known
+  uint8_t reserved[kPageBytes - 792];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -116,7 +117,8 @@ static_assert(offsetof(Superblock, claim) == 384);
 static_assert(offsetof(Superblock, way_back) == 408);
 static_assert(offsetof(Superblock, sessions) == 512);
 static_assert(offsetof(Superblock, backing_number) == 776);
-static_assert(offsetof(Superblock, reserved) == 784);
+static_assert(offsetof(Superblock, metadata_number) == 784);
+static_assert(offsetof(Superblock, reserved) == 792);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

@@ -215,6 +215,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
     std::copy(record.sessions.stood.begin(), record.sessions.stood.end(), disk.sessions);
     disk.session_begun = record.sessions.begun;
     disk.backing_number = record.backing_number;
+    disk.metadata_number = record.metadata_number;
   }
   disk.way_back = entry_of(record.way_back);
   disk.crc = checksum(disk);
@@ -259,6 +260,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   std::copy_n(disk.sessions, kSessionEntries, record.sessions.stood.begin());
   record.sessions.begun = disk.session_begun;
   record.backing_number = disk.backing_number;
+  record.metadata_number = disk.metadata_number;
   record.way_back = way_of(disk.way_back);
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;

@@ -100,6 +100,8 @@ struct NodeRecord {
   uint64_t followed_boot = 0;
   // Of the backing that all of this is about (io/posix/backing_number.h); 0: not known.
   uint64_t backing_number = 0;
+  // In the same way of the file or device that the record lay in when it was about that; 0: not known.
+  uint64_t metadata_number = 0;
   Sessions sessions;
   WayBack way_back;
   bool primary = false;

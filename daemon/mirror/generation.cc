@@ -344,7 +344,15 @@ bool goes_on(const SyncFacts& node, const SyncFacts& other) {
   }
 }
 
+// Where both nodes' disks were copied with their records neither is more in doubt than the other: their records say who is the
+// source as ever, and only not of which blocks.
+SyncFacts as_recorded(SyncFacts node) {
+  node.other_backing = node.moved_together = node.map_valid = false;
+  return node;
+}
+
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
+  if (mine.moved_together && theirs.moved_together) return decide(as_recorded(mine), as_recorded(theirs));
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);
   if (!mine.primary && goes_on(mine, theirs)) return decide(as_primary(mine), theirs);
   if (!theirs.primary && goes_on(theirs, mine)) return decide(mine, as_primary(theirs));

@@ -21,6 +21,7 @@ struct SyncFacts {
   bool resumes = false;       // was primary when its process ended, and would go on as that
   bool backing_lost = false;  // no data were found in its backing, although it held some
   bool other_backing = false;  // its record is about another backing: what this one lacks is not known
+  bool moved_together = false;  // … and lies in another place, too: both were copied, or moved
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
   bool flush_failed = false;  // a flush failed there: what it reads may not be on its disk, so that

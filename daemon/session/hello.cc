@@ -33,6 +33,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloAsksRegister, &SyncFacts::asks_register},
     {wire::kHelloAsksCommand, &SyncFacts::asks_command},
     {wire::kHelloOtherBacking, &SyncFacts::other_backing},
+    {wire::kHelloMovedTogether, &SyncFacts::moved_together},
 };
 
 uint32_t known_flags() {

@@ -55,7 +55,7 @@ class Core {
     uint64_t zero_bytes_in_flight_max;
     const metadata::Loaded& loaded;
     DataFound found;  // in the backing
-    uint64_t backing_number;
+    BackingNumbers numbers;
     std::function<void(int error)> record_failed;
   };
   explicit Core(Parts parts)
@@ -72,7 +72,7 @@ class Core {
         zero_bytes_in_flight_max(parts.zero_bytes_in_flight_max),
         volume_bytes_(parts.loaded.volume_bytes(parts.config.size_bytes)),
         state_(parts.metadata, parts.clock, random,
-               {parts.loaded, parts.found, parts.backing_number, std::move(parts.record_failed)}),
+               {parts.loaded, parts.found, parts.numbers, std::move(parts.record_failed)}),
         intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),
         join_order_(parts.loaded.blank ? parts.found : DataFound::kUnknown),
         differences_(volume_bytes_),

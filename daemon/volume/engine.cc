@@ -13,7 +13,7 @@ namespace twinblock {
 Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
              parts.workers, session_, parts.random, parts.zero_piece_bytes,
-             parts.zero_bytes_in_flight_max, parts.loaded, parts.found, parts.backing_number,
+             parts.zero_bytes_in_flight_max, parts.loaded, parts.found, parts.numbers,
              [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
       peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, disks_, facts_, growth_,

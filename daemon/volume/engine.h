@@ -75,7 +75,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     uint64_t receive_bytes_max = limits::kReceiveBytesMax;  // less for the simulator's volumes
     uint64_t zero_bytes_in_flight_max = limits::kZeroBytesInFlightMax;  // likewise
     uint64_t own_set_bytes_max = limits::kControlBytesMax;  // less for tests' volumes: their set is one chunk
-    uint64_t backing_number = 0;  // io/posix/backing_number.h
+    BackingNumbers numbers = {};
   };
   explicit Engine(Parts parts);
 

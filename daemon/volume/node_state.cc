@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace twinblock {
+namespace {
+
+bool differ(uint64_t number, uint64_t recorded) { return number != 0 && recorded != 0 && number != recorded; }
+
+}  // namespace
 
 NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, Start start)
     : record_failed_(std::move(start.record_failed)),
@@ -10,7 +15,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       history_(record_, clock, random),
       role_(record_, history_),
       found_(start.found),
-      backing_number_(start.backing_number),
+      numbers_(start.numbers),
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
@@ -18,9 +23,9 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
-  other_backing_ = backing_number_ != 0 && record_.backing_number != 0 && record_.backing_number != backing_number_;
+  other_backing_ = differ(numbers_.backing, record_.backing_number);
   // (A record of an older version names none.)
-  if (!other_backing_ && !backing_lost_) record_.backing_number = backing_number_;
+  if (!other_backing_ && !backing_lost_) name_backing();
   crashed_ = record_.primary;
 }
 
@@ -63,7 +68,7 @@ void NodeState::begin_volume(const metadata::NodeRecord& record) {
   record_ = record;
   record_.flush_failed = flush_failed;
   record_.unwitnessed = unwitnessed;
-  record_.backing_number = backing_number_;
+  name_backing();
   history_.move_on();
   blank_ = crashed_ = backing_lost_ = other_backing_ = false;
   role_.shares_what_it_took_over();
@@ -78,10 +83,19 @@ void NodeState::join(const Joined& joined) {
   record_.generations = joined.told;
   record_.peer_primary = joined.peer_primary;
   record_.heard_term = joined.peer_term;
-  record_.backing_number = backing_number_;
+  name_backing();
   blank_ = false;
   // What it is filled with is worth what it is worth at the source.
   backing_lost_ = record_.held_data = !peer_is_believed_;
+}
+
+bool NodeState::moved_together() const {
+  return other_backing_ && differ(numbers_.metadata, record_.metadata_number);
+}
+
+void NodeState::name_backing() {
+  record_.backing_number = numbers_.backing;
+  record_.metadata_number = numbers_.metadata;
 }
 
 void NodeState::take_backing() {
@@ -90,7 +104,7 @@ void NodeState::take_backing() {
     set_snapshot(false, 0, 0);
   }
   other_backing_ = false;
-  record_.backing_number = backing_number_;
+  name_backing();
 }
 
 void NodeState::become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy) {
@@ -170,6 +184,7 @@ void NodeState::begin_copy(bool all) {
   record_.dirty = true;
   record_.all_dirty = record_.all_dirty || all;
   record_.snapshot = false;  // the set may become larger than it
+  take_backing();            // of two nodes whose disks were copied with their records
 }
 
 void NodeState::target_marked() {

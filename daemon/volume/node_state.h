@@ -18,6 +18,12 @@
 
 namespace twinblock {
 
+// io/posix/backing_number.h; 0: not known.
+struct BackingNumbers {
+  uint64_t backing = 0;
+  uint64_t metadata = 0;  // of what the record lies in
+};
+
 class NodeState {
  public:
   using Random = ReplicaHistory::Random;
@@ -25,7 +31,7 @@ class NodeState {
   struct Start {
     const metadata::Loaded& loaded;  // what the metadata disk held
     DataFound found = DataFound::kUnknown;  // in the backing
-    uint64_t backing_number = 0;            // io/posix/backing_number.h; 0: not known
+    BackingNumbers numbers;
     std::function<void(int error)> record_failed;  // the record could not be written
   };
   // `random` outlives it.
@@ -52,6 +58,8 @@ class NodeState {
   // The record is about another backing than the one that is here: every block of it may differ from the peer's, whatever the
   // record says. It stays so, also in the processes to come, until the record is about what is here …
   [[nodiscard]] bool other_backing() const { return other_backing_; }
+  // (It was copied together with its record, as that lies in another place, too.)
+  [[nodiscard]] bool moved_together() const;
   // … from now on: before anything is written here.
   void take_backing();
   // What was found there when the process began.
@@ -168,6 +176,7 @@ class NodeState {
  private:
   void settle();
   [[nodiscard]] Durable what_is_looked_at() const;
+  void name_backing();
   void note_durable(const Durable& durable);
 
   const std::function<void(int error)> record_failed_;
@@ -177,7 +186,7 @@ class NodeState {
   ReplicaHistory history_;
   RecordedRole role_;
   DataFound found_;
-  const uint64_t backing_number_;
+  const BackingNumbers numbers_;
   bool blank_;
   bool crashed_ = false;
   bool backing_lost_ = false;

@@ -33,6 +33,7 @@ SyncFacts OwnFacts::now() const {
   facts.inconsistent = core_.record().inconsistent;
   facts.backing_lost = core_.state().backing_lost();
   facts.other_backing = core_.state().other_backing();
+  facts.moved_together = core_.state().moved_together();
   facts.rebooted = core_.state().crashed() && rebooted_;
   facts.instance = instance_;
   facts.boot = boot_;

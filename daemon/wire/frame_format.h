@@ -134,6 +134,7 @@ enum HelloFlag : uint32_t {
   kHelloAsksRegister = 131072,  // its file has a witness that is a register (etcd), …
   kHelloAsksCommand = 262144,   // … or a fence command
   kHelloOtherBacking = 524288,  // its backing is not the one that its record is about
+  kHelloMovedTogether = 1048576,  // … and that lies in another place, too
 };
 
 struct HelloPayload {

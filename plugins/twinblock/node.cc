@@ -190,7 +190,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found, bool may_forg
                       std::move(loaded), found, instance, random_number, kEventWords,
                       data_->memory_number(), cache_is_gone};
   parts.asked = {witness_.get(), fence_.get()};
-  parts.backing_number = data_->backing_number();
+  parts.numbers = {data_->backing_number(), metadata_->backing_number()};
   parts.cut_off_clients = [] { cut_off_clients(); };
   copies_ = std::make_unique<BackingCopies>(
       loop_, log_, BackingCopies::Of{config_.volume, name_, place_of(self.backing), copies_lock_path(config_, self)},

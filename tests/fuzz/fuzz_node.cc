@@ -47,7 +47,7 @@ beta = "10.1.0.2:7700"
 FuzzNode::FuzzNode(const Config& configuration, std::string name,
                    std::vector<std::byte> metadata_file, metadata::Loaded loaded,
                    DataFound found, Witness* witness, Copies* copies, uint64_t boot, FenceCommand* fence,
-                   uint64_t seed, bool cache_is_gone, uint64_t own_set_bytes_max, uint64_t backing_number)
+                   uint64_t seed, bool cache_is_gone, uint64_t own_set_bytes_max, BackingNumbers numbers)
     : config(configuration),
       network(scheduler, sim::Random(1)),
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
@@ -67,7 +67,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
                     std::move(loaded), found, metadata::Uuid{1},
                     [random = sim::Random(seed)]() mutable { return random.next() | 1; }, kEventWords,
                     boot, cache_is_gone, limits::kFrameZeroBytesMax, {witness, fence}, {}, copies,
-                    limits::kReceiveBytesMax, limits::kZeroBytesInFlightMax, own_set_bytes_max, backing_number});
+                    limits::kReceiveBytesMax, limits::kZeroBytesInFlightMax, own_set_bytes_max, numbers});
 }
 
 FuzzNode::~FuzzNode() {

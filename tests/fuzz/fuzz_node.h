@@ -26,11 +26,11 @@ class FuzzNode {
   // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it. `witness`: where the
   // configuration names one, which a `fence` command may be, too. `copies`: null where none can be taken. `boot`: of the
   // host; 0: not known. `seed`: of the numbers that nobody is to guess. `cache_is_gone`: of a node whose flush failed.
-  // `own_set_bytes_max`: of what is told of a target's own set before the peer has confirmed any. `backing_number`: 0: not known.
+  // `own_set_bytes_max`: of what is told of a target's own set before the peer has confirmed any. `numbers`: 0: not known.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file, metadata::Loaded loaded,
            DataFound found, Witness* witness = nullptr, Copies* copies = nullptr, uint64_t boot = 0,
            FenceCommand* fence = nullptr, uint64_t seed = 3, bool cache_is_gone = false,
-           uint64_t own_set_bytes_max = limits::kControlBytesMax, uint64_t backing_number = 0);
+           uint64_t own_set_bytes_max = limits::kControlBytesMax, BackingNumbers numbers = {});
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;

@@ -165,6 +165,24 @@ def test_backings_that_were_copied_on_purpose_cost_one_comparison(lab, whose):
         assert not told(lab, name)
 
 
+def test_disks_of_both_that_were_copied_with_their_records_come_together(lab):
+    """Both hosts were moved, or put back from a copy of both; nobody has to say who is the source."""
+    data = os.urandom(MIB)
+    write(lab, "alpha", data)
+    demote(lab, "alpha")
+    for name in ("alpha", "beta"):
+        assert lab.stop(name)
+        metadata = Path(lab.node(name)["metadata"])
+        os.replace(shutil.copyfile(metadata, metadata.with_suffix(".copy")), metadata)
+        starts_with(lab, name, copied(lab, name))
+    lab.wait_state("alpha", "connected")
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+    with connection(lab, "alpha") as handle:
+        assert handle.pread(MIB, FAR) == data
+    assert_identical(lab)
+
+
 def test_a_wrong_disk_is_copied_over_nobody_and_the_right_one_is_believed_when_it_is_back(lab):
     """Beta is older than what alpha's record is about: before there is a word nothing of what stands there goes to it."""
     write(lab, "alpha", os.urandom(MIB))

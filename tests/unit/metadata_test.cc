@@ -474,6 +474,7 @@ TEST(Superblock, EveryOtherFieldAndFlagComesBack) {
   for (size_t i = 0; i < kSessionEntries; ++i) record.sessions.stood[i] = 0x8000 + i;
   record.sessions.begun = 0x7474;
   record.backing_number = 0x7575;
+  record.metadata_number = 0x7676;
   for (const auto flag : {&NodeRecord::held_data, &NodeRecord::flush_failed, &NodeRecord::unwitnessed,
                           &NodeRecord::repairing}) {
     record.*flag = true;

@@ -96,6 +96,24 @@ TEST(OtherBacking, HasNothingToGiveWithoutAWord) {
   }
 }
 
+// Both hosts' files were moved, or copied: nobody is in doubt more than the other one, and nobody knows any set.
+TEST(OtherBacking, WhereBothWereCopiedWithTheirRecordsTheseSayWhoIsTheSource) {
+  constexpr unsigned kAll = 1u << kFlags.size();
+  for (const uint64_t theirs : {7, 8})
+    for (unsigned flags = 0; flags < kAll * kAll; ++flags) {
+      SyncFacts me = node(flags % kAll, 8, 7), peer = node(flags / kAll, theirs, 7);
+      me.map_valid = peer.map_valid = false;
+      peer.preferred = true;
+      const Verdict verdict = decide(me, peer);
+      me.other_backing = peer.other_backing = me.moved_together = peer.moved_together = true;
+      ASSERT_EQ(decide(me, peer), verdict) << theirs << " " << flags;
+      ASSERT_EQ(decide(peer, me), mirrored(verdict)) << theirs << " " << flags;
+    }
+  SyncFacts me = node(0, 7, 7), peer = node(0, 7, 7);
+  me.other_backing = peer.other_backing = peer.moved_together = true;
+  EXPECT_EQ(decide(me, peer), Verdict::kNoGoodCopy) << "one of them alone";
+}
+
 // What is here may be a copy of what was current, with all that a primary has acknowledged before its host died.
 TEST(OtherBacking, IsNotOverwrittenByOneThatMayLackWhatItAcknowledged) {
   SyncFacts me = node(0, 7, 7);

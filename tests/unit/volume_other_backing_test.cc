@@ -24,12 +24,14 @@ constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr uint32_t kRegionBytes = 64 * kKiB;
 constexpr uint64_t kBoot = 7;
 constexpr uint64_t kRight = 101, kOther = 102;
+constexpr uint64_t kSystemDisk = 201;
 
 class OtherBackingTest : public testing::Test {
  protected:
   OtherBackingTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, kRegionBytes})) {
     record_.held_data = true;
     record_.backing_number = kRight;
+    record_.metadata_number = kSystemDisk;
     put(record_);
   }
   ~OtherBackingTest() override { end(); }
@@ -52,7 +54,7 @@ class OtherBackingTest : public testing::Test {
     metadata::Loaded loaded = std::move(read.value());
     if (loaded.blank) loaded.record.region_bytes = kRegionBytes;
     node_ = std::make_unique<FuzzNode>(config_, "alpha", file_, std::move(loaded), found, nullptr, nullptr, kBoot, nullptr, 3,
-                                       false, limits::kControlBytesMax, backing_number);
+                                       false, limits::kControlBytesMax, BackingNumbers{backing_number, metadata_number_});
     node_->logs = [this](const std::string& line) {
       told_ |= line.find("is another file or disk") != std::string::npos;
       stays_secondary_ |= line.find("does not go on as primary: its backing") != std::string::npos;
@@ -121,6 +123,7 @@ class OtherBackingTest : public testing::Test {
   std::string said_;
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
+  uint64_t metadata_number_ = kSystemDisk;  // from the next process on
 };
 
 TEST_F(OtherBackingTest, AllOfItMayDifferAndThatIsTold) {
@@ -262,6 +265,23 @@ TEST_F(OtherBackingTest, ANewVolumeIsAboutWhatItBeganWith) {
     EXPECT_FALSE(doubted());
     EXPECT_EQ(on_record().backing_number, kOther) << blank;
   }
+}
+
+// Which says who is the source where the peer's were, too; the record becomes about what is there before that is copied.
+TEST_F(OtherBackingTest, ABackingThatWasCopiedTogetherWithItsRecordIsKnownByThat) {
+  for (const bool moved : {false, true}) {
+    metadata_number_ = kSystemDisk + (moved ? 1 : 0);
+    begin_with(record_, kOther);
+    EXPECT_TRUE(told_);
+    EXPECT_EQ(node_->engine->status().mine.moved_together, moved);
+  }
+  metadata_number_ = 0;
+  begin_with(record_, kOther);
+  EXPECT_FALSE(node_->engine->status().mine.moved_together) << "nothing tells";
+  be_filled();
+  metadata_number_ = kSystemDisk + 1;
+  begin(kRight);
+  EXPECT_FALSE(node_->engine->status().mine.moved_together) << "the last record says nothing of where it lay";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ class WayBackTest : public testing::Test {
     peer_.reset();
     metadata::Loaded loaded = load_plain(file, record_);
     node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), found, nullptr, &copies_, 0,
-                                       nullptr, 3, false, limits::kControlBytesMax, backing_number);
+                                       nullptr, 3, false, limits::kControlBytesMax, BackingNumbers{backing_number});
     copies_.scheduler = &node_->scheduler;
   }
   // … and knew of no block that the other one lacked.
