@@ -172,6 +172,7 @@ def test_disks_of_both_that_were_copied_with_their_records_come_together(lab):
     demote(lab, "alpha")
     for name in ("alpha", "beta"):
         assert lab.stop(name)
+    for name in ("alpha", "beta"):
         metadata = Path(lab.node(name)["metadata"])
         os.replace(shutil.copyfile(metadata, metadata.with_suffix(".copy")), metadata)
         starts_with(lab, name, copied(lab, name))
