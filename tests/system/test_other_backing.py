@@ -54,6 +54,14 @@ def told(lab, name):
     return "event:other-backing" in ctl(lab, name, "events").stdout
 
 
+def alpha_serves(lab, data):
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+    with connection(lab) as handle:
+        assert handle.pread(MIB, FAR) == data
+    assert_identical(lab)
+
+
 @pytest.fixture(name="swapped")
 def fixture_swapped(lab, request):
     """Alpha's copy of its backing lacks what both have acknowledged since, beta or alpha primary; alpha has ended."""
@@ -100,11 +108,7 @@ def test_an_older_copy_is_no_source_where_nobody_is_primary(swapped):
     waited = ctl(lab, "alpha", "wait", "--for", "promotable", "--timeout", "60s")
     assert waited.returncode == 0, waited.stderr
     lab.wait_status("beta", lambda status: status["state"] == "connected", what="both the same")
-    promote(lab, "alpha")
-    lab.wait_state("alpha", "duplex")
-    with connection(lab) as handle:
-        assert handle.pread(MIB, FAR) == data
-    assert_identical(lab)
+    alpha_serves(lab, data)
 
 
 @pytest.mark.parametrize("swapped", [("alpha", False)], indirect=True)
@@ -113,11 +117,7 @@ def test_a_primary_whose_process_was_killed_does_not_go_on_with_an_older_copy(sw
     starts_with(lab, "alpha", old)
     lab.wait_status("beta", lambda status: status["state"] == "connected", what="both the same")
     assert lab.status("alpha")["role"] == "secondary"
-    promote(lab, "alpha")
-    lab.wait_state("alpha", "duplex")
-    with connection(lab) as handle:
-        assert handle.pread(MIB, FAR) == data
-    assert_identical(lab)
+    alpha_serves(lab, data)
 
 
 @pytest.mark.parametrize("swapped", [("beta", True)], indirect=True)
@@ -153,11 +153,7 @@ def test_backings_that_were_copied_on_purpose_cost_one_comparison(lab, whose):
         lab.wait_status("alpha", lambda status: "backings of both nodes are other" in str(status), what="refused")
         promote(lab, "alpha", "--peer-is-dead")
     else:
-        promote(lab, "alpha")
-    lab.wait_state("alpha", "duplex")
-    with connection(lab) as handle:
-        assert handle.pread(MIB, FAR) == data
-    assert_identical(lab)
+        alpha_serves(lab, data)
     for name in ("beta", "alpha"):
         assert lab.stop(name)
         lab.start(name)
@@ -177,11 +173,7 @@ def test_disks_of_both_that_were_copied_with_their_records_come_together(lab):
         os.replace(shutil.copyfile(metadata, metadata.with_suffix(".copy")), metadata)
         starts_with(lab, name, copied(lab, name))
     lab.wait_state("alpha", "connected")
-    promote(lab, "alpha")
-    lab.wait_state("alpha", "duplex")
-    with connection(lab, "alpha") as handle:
-        assert handle.pread(MIB, FAR) == data
-    assert_identical(lab)
+    alpha_serves(lab, data)
 
 
 def test_a_wrong_disk_is_copied_over_nobody_and_the_right_one_is_believed_when_it_is_back(lab):
