@@ -54,6 +54,16 @@ def told(lab, name):
     return "event:other-backing" in ctl(lab, name, "events").stdout
 
 
+def both_end_in_order(lab):
+    """With what is returned, which alpha has written."""
+    data = os.urandom(MIB)
+    write(lab, "alpha", data)
+    demote(lab, "alpha")
+    for name in ("alpha", "beta"):
+        assert lab.stop(name)
+    return data
+
+
 def alpha_serves(lab, data):
     promote(lab, "alpha")
     lab.wait_state("alpha", "duplex")
@@ -139,11 +149,7 @@ def test_the_right_one_that_is_back_before_anything_was_written_costs_nothing(sw
 
 @pytest.mark.parametrize("whose", [("alpha",), ("beta",), ("alpha", "beta")])
 def test_backings_that_were_copied_on_purpose_cost_one_comparison(lab, whose):
-    data = os.urandom(MIB)
-    write(lab, "alpha", data)
-    demote(lab, "alpha")
-    for name in ("alpha", "beta"):
-        assert lab.stop(name)
+    data = both_end_in_order(lab)
     for name in ("alpha", "beta"):
         if name in whose:
             starts_with(lab, name, copied(lab, name))
@@ -162,11 +168,7 @@ def test_backings_that_were_copied_on_purpose_cost_one_comparison(lab, whose):
 
 def test_disks_of_both_that_were_copied_with_their_records_come_together(lab):
     """Both hosts were moved, or put back from a copy of both; nobody has to say who is the source."""
-    data = os.urandom(MIB)
-    write(lab, "alpha", data)
-    demote(lab, "alpha")
-    for name in ("alpha", "beta"):
-        assert lab.stop(name)
+    data = both_end_in_order(lab)
     for name in ("alpha", "beta"):
         metadata = Path(lab.node(name)["metadata"])
         os.replace(shutil.copyfile(metadata, metadata.with_suffix(".copy")), metadata)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "temporary_directory.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/nbd_connection.h"
 
@@ -20,9 +21,6 @@ namespace {
 class NbdConnectionTest : public testing::Test {
  protected:
   NbdConnectionTest() {
-    std::string directory = testing::TempDir() + "nbd_connection_XXXXXX";
-    directory_ = mkdtemp(directory.data());
-    path_ = directory_ + "/s";
     address_.sun_family = AF_UNIX;
     path_.copy(address_.sun_path, path_.size());
     listener_ = new_socket(SOCK_STREAM);
@@ -31,8 +29,6 @@ class NbdConnectionTest : public testing::Test {
   }
   ~NbdConnectionTest() override {
     for (const int fd : fds_) close(fd);
-    unlink(path_.c_str());
-    rmdir(directory_.c_str());
   }
   int new_socket(int type) {
     fds_.push_back(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
@@ -45,7 +41,8 @@ class NbdConnectionTest : public testing::Test {
     ASSERT_EQ(errno, EAGAIN);
   }
 
-  std::string directory_, path_;
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_ / "s";
   sockaddr_un address_{};
   std::vector<int> fds_;
   int listener_;
