@@ -1,14 +1,18 @@
 // Readers beside the loop, the cache of reads, and what changes the disk meanwhile: nobody is told what was there before.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/limits.h"
@@ -306,6 +310,53 @@ TEST_F(CacheJoins, AWaitEndsWithTheOtherRead) {
   Reader third(*this, 41, clock.now_ns());
   third.cached.wait(clock);
   EXPECT_FALSE(third.cached.waits(clock.now_ns()));
+}
+
+// A thread that sleeps until it is woken, or its time is up.
+class Sleeper {
+ public:
+  explicit Sleeper(std::function<void(const Clock&)> waits)
+      : thread_([this, waits = std::move(waits)] {
+          id_.store(gettid());
+          waits(clock_);
+        }) {}
+  // It has asked for the time, the last thing before it sleeps, and does.
+  [[nodiscard]] bool sleeps() const {
+    if (!clock_.asked.load()) return false;
+    std::ifstream file("/proc/self/task/" + std::to_string(id_.load()) + "/stat");
+    std::string stat;
+    std::getline(file, stat);
+    const size_t name_end = stat.rfind(") ");
+    return name_end != std::string::npos && stat[name_end + 2] == 'S';
+  }
+  void join() { thread_.join(); }
+
+ private:
+  class AskedClock final : public MonotonicClock {
+   public:
+    [[nodiscard]] uint64_t now_ns() const override {
+      const uint64_t now = MonotonicClock::now_ns();
+      asked.store(true);
+      return now;
+    }
+    mutable std::atomic<bool> asked{false};
+  };
+  AskedClock clock_;
+  std::atomic<pid_t> id_{0};
+  std::thread thread_;
+};
+
+// Its own patience would end late: this one is so long that only who is woken is there before.
+TEST_F(CacheJoins, WhoSleepsIsWokenByTheEndOfTheOtherRead) {
+  const uint64_t until_ns = clock_.now_ns() + 60 * kSecond_ns;
+  std::optional<Reader> first(std::in_place, *this, 3, until_ns);
+  Reader second(*this, 9, until_ns);
+  ASSERT_TRUE(second.joins());
+  Sleeper sleeper([&second](const Clock& clock) { second.cached.wait(clock); });
+  while (!sleeper.sleeps() && clock_.now_ns() < until_ns) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  first->cached.end();
+  sleeper.join();
+  EXPECT_LT(clock_.now_ns(), until_ns);
 }
 
 TEST_F(CacheRaces, ReadersBesideAWriterSeeWhatWasAcknowledgedLast) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "session/hello.h"
 #include "session_hostile_support.h"
 #include "wire/compression.h"
 
@@ -341,6 +342,42 @@ TEST_F(HostilePeerTest, EarlyDataOfALostSessionTakesNoRoomOfTheNextOnes) {
     ASSERT_TRUE(stands());
     node_->run(3 * kSecond_ns);  // the other link joins
   }
+}
+
+// … and is not written there: what lies there by then may be newer.
+TEST_F(HostilePeerTest, EarlyDataOfALostSessionIsNotAppliedInTheNextOne) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  const auto send_early = [this](uint64_t block, std::byte value) {
+    const std::vector<std::byte> data(limits::kBlockBytes, value);
+    peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
+                                                              .offset_bytes = block * limits::kBlockBytes,
+                                                              .length_bytes = data.size()}),
+                              data));
+    peer_->send(0, data);
+    node_->run(20 * kMillisecond_ns);
+  };
+  send_early(0, std::byte{7});
+  ASSERT_TRUE(stands());
+  peer_->listens = false;
+  while (peer_->up()) peer_->hang_up(0);
+  for (int i = 0; i < 1000 && stands(); ++i) node_->run(50 * kMillisecond_ns);
+  ASSERT_FALSE(stands());
+  peer_->listens = true;
+  for (int i = 0; i < 1000 && !stands(); ++i) node_->run(50 * kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  node_->run(3 * kSecond_ns);  // the other link joins
+  send_early(1, std::byte{8});
+  metadata::Generations told = record_.generations;
+  told.advance(20);
+  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationInconsistent);
+  wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
+  wire::set_order(header, ++*peer_->control());
+  peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
+  peer_->send(0, wire::bytes_of(payload));
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(node_->data.contents[limits::kBlockBytes], std::byte{8}) << "it came early in this one";
+  EXPECT_EQ(node_->data.contents[0], std::byte{0});
 }
 
 // A good source's, which waits for answers, is never more.

@@ -297,10 +297,12 @@ TEST_F(ConsentTest, AFrozenPrimaryReadsNothingThatThePeerMayHaveReplaced) {
   ASSERT_TRUE(promoted());
   const auto may_read = [this] { return node_->engine->worker_view().local_reads(*node_->clock); };
   EXPECT_TRUE(may_read());
+  EXPECT_FALSE(node_->engine->status().reads_wait);
   part();
   EXPECT_FALSE(may_read());
   node_->run(kLong_ns);
   EXPECT_FALSE(may_read());
+  EXPECT_TRUE(node_->engine->status().reads_wait);
   meet();
   node_->run(kSecond_ns);
   EXPECT_TRUE(may_read());

@@ -74,6 +74,7 @@ TEST_F(LostPeerTest, WhoseSizeDiffersFromAPrimarysIsNotPromotedWithoutAWord) {
   ASSERT_FALSE(said->ok());
   EXPECT_NE(said->error().what.find("was primary when it was last heard"), std::string::npos) << said->error().what;
   EXPECT_FALSE(node_->engine->is_primary());
+  EXPECT_TRUE(node_->engine->status().promotion.peer_is_primary) << "and so says `twinblock why`";
 }
 
 // By the operator's word, though the other one lived on, and has written since: nobody wrote here, so nothing diverges.
@@ -124,6 +125,7 @@ TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
   node_->metadata.failures = 1000000;
   node_->run(3 * limits::kIntentAge_ns);
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  EXPECT_TRUE(node_->engine->status().metadata_failed);
   write();
 }
 
@@ -313,6 +315,7 @@ TEST_F(LostPeerTest, TheTimesAloneAddUp) {
     part();
     write();
     const uint64_t before_ns = node_->engine->status().simplex_ns;
+    EXPECT_NE(node_->engine->status().lost_wall_ns, 0u);
     node_->run(kLong_ns);
     EXPECT_EQ(node_->engine->status().simplex_ns, before_ns + kLong_ns);
     EXPECT_EQ(node_->engine->status().simplex_times, period);
@@ -383,6 +386,18 @@ TEST_F(LostPeerTest, ThatALargerPeerCanNotBeFollowedIsToldOnceInAWhile) {
   peer_->take(HostilePeer::Stance::kSame, 0, 0);
   node_->run(30 * kSecond_ns);
   EXPECT_EQ(told, 1);
+}
+
+// There would be room.
+TEST_F(LostPeerTest, ALargerPeerOfASizeThatCanNotBeIsNotFollowed) {
+  begin(OnPeerLoss::kContinue);
+  config_.size_bytes = kVolumeBytes + 512;  // as the peer says it
+  node_->data.contents.resize(2 * kVolumeBytes);
+  node_->metadata.contents.resize(node_->metadata.contents.size() + kMiB);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kSame, 0, 0);
+  node_->run(30 * kSecond_ns);
+  EXPECT_EQ(node_->engine->status().size_bytes, kVolumeBytes);
 }
 
 TEST_F(LostPeerTest, AnOrderToGoOnAloneEndsWithTheNextPromotion) {

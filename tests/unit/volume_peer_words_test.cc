@@ -108,6 +108,19 @@ TEST_F(PeerWordsTest, ASecondaryDoesNotMakeThisOneTheOnlyGoodCopy) {
   EXPECT_EQ(now.generations.current, record_.generations.current);
 }
 
+TEST_F(PeerWordsTest, APrimaryMakesThisOneTheOnlyGoodCopy) {
+  tell(wire::RoleFrame{.primary = true, .term = 3});
+  metadata::Generations told = record_.generations;
+  told.advance(20);
+  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationSoleCopy);
+  EXPECT_FALSE(node_->engine->status().peer.whole_on_this_node);
+  tell(wire::GenerationFrame{peer_->next_sequence()}, wire::bytes_of(payload));
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_TRUE(node_->engine->status().peer.whole_on_this_node);
+  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.all_dirty) << "the peer's disk lacks all, by what it knows";
+}
+
 // True or not.
 TEST_F(PeerWordsTest, WhatItSaysOfItsFileWithoutEndDoesNotFillTheLog) {
   std::vector<std::string> lines;

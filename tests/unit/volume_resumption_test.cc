@@ -322,6 +322,23 @@ TEST_F(ResumptionTest, WhatAFailedFlushLostLetsNoLaterProcessGoOnEither) {
   EXPECT_FALSE(serves());
 }
 
+// It had followed the peer on this boot, and has lost some of that all the same.
+TEST_F(ResumptionTest, AFollowerWhoseFailedFlushLostSomethingIsNotPromotedWithoutAWord) {
+  for (const bool lost : {false, true}) {
+    node_->engine.reset();
+    record_.primary = false;
+    record_.peer_primary = true;
+    record_.followed_boot = kBoot;
+    record_.flush_failed = lost;
+    begin_beside_register();
+    node_->engine.reset();
+    begin(true);
+    node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);
+    EXPECT_EQ(node_->engine->status().promotion.forgot, lost);
+    EXPECT_EQ(order_promotion().empty(), !lost);
+  }
+}
+
 TEST_F(ResumptionTest, ADemotionOfOneThatDoesNotGoOnIsKeptByTheNextProcess) {
   node_->engine.reset();
   config_.on_restart = OnRestart::kSecondary;

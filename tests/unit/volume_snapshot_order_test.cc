@@ -328,6 +328,30 @@ TEST_F(SnapshotOrderTest, IsOverWhenItsDiskIsLeft) {
   EXPECT_NE(said_.value_or("nothing").find("a disk failed meanwhile"), std::string::npos) << said_.value_or("nothing");
 }
 
+// Whoever waits for a request for as long as a copy may take would take its peer for dead.
+TEST_F(SnapshotOrderTest, OfThePeersThatTakesLongIsAnsweredMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  copies_.hangs = 1;
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), static_cast<uint32_t>(ETIMEDOUT)) << "it has a moment";
+  node_->run(2 * limits::kSnapshotAnswer_ns);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_.begin()->second, static_cast<uint32_t>(EINPROGRESS));
+}
+
+// Each flush leaves the next one as much to write.
+TEST_F(SnapshotOrderTest, IsTakenWhereNoFlushIsShort) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  int flushes = 0;
+  node_->data.submitted = [&, this](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush) return;
+    ++flushes;
+    node_->data.hung_until_ns = node_->scheduler.now_ns() + 50 * kMillisecond_ns;
+  };
+  EXPECT_EQ(why_not("x"), "");
+  EXPECT_GT(flushes, 1) << "it has tried";
+  EXPECT_LE(flushes, 6);
+}
+
 // It may have covered what others wait for, too.
 TEST_F(SnapshotOrderTest, AFlushThatFailsForOneIsOnRecord) {
   ASSERT_NO_FATAL_FAILURE(meet());

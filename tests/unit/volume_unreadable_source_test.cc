@@ -21,15 +21,20 @@ class UnreadableSourceTest : public testing::Test {
  protected:
   UnreadableSourceTest() : config_(make_config(kVolumeBytes)) {
     static_assert(kVolumeBytes / limits::kBlockBytes > limits::kBadPlacesMax);
+    begin(HostilePeer::Stance::kBlank, 0);
+  }
+  ~UnreadableSourceTest() override { end(); }
+  // It is the source of what the peer says that it lacks.
+  void begin(HostilePeer::Stance peer, uint8_t flags) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, kRegionBytes});
     node_ = plain_node(config_, record);
     node_->data.unreadable = true;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
-    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+    peer_->take(peer, flags, 0);
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(kUnreadableSoon_ns);
   }
-  ~UnreadableSourceTest() override {
+  void end() {
     node_->engine.reset();
     peer_.reset();
   }
@@ -51,6 +56,16 @@ TEST_F(UnreadableSourceTest, IsNotGivenUpAndMayBePromoted) {
   node_->run(kSecond_ns);
   EXPECT_TRUE(node_->engine->is_primary());
   EXPECT_TRUE(node_->engine->status().resync.waits_for_disk) << "in the same session";
+}
+
+// A peer whose copy was cut off, and which does not know of what, may hold it, and nobody can compare the two.
+TEST_F(UnreadableSourceTest, SaysWhetherThePeerMayHoldIt) {
+  EXPECT_FALSE(node_->engine->status().resync.target_may_have_unreadable);
+  end();
+  constexpr uint8_t kInconsistent = 4, kMapNotValid = 32;
+  begin(HostilePeer::Stance::kSame, kInconsistent | kMapNotValid);
+  ASSERT_EQ(node_->engine->status().resync.unreadable_bytes, kVolumeBytes);
+  EXPECT_TRUE(node_->engine->status().resync.target_may_have_unreadable);
 }
 
 TEST_F(UnreadableSourceTest, TriesAgainAfterAMinute) {

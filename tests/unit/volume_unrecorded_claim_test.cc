@@ -56,6 +56,7 @@ TEST_F(UnrecordedClaimTest, AClaimThatTheDiskDidNotTakeIsNotPutThereForAnotherRe
   node_->run(kLong_ns);
   EXPECT_EQ(witness_.reading.entry->holder, "");
   EXPECT_EQ(node_->engine->status().witness.error, "the claim could not be recorded: Input/output error");
+  EXPECT_TRUE(node_->engine->status().witness.copy_waits);
 }
 
 // Both would carry the promotion out: the second under a term that the device that waits is not of.

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "volume_primary_support.h"
 
@@ -57,6 +60,32 @@ TEST_F(VerificationTest, EndsWithADemotion) {
   node_->run(100 * kMillisecond_ns);
   EXPECT_FALSE(status().verify.active);
   EXPECT_EQ(status().verify.ended, "this node was demoted");
+}
+
+// It may still land at the peer, over what that writes as primary.
+TEST_F(VerificationTest, ADemotionWaitsForWhatARepairHasSent) {
+  std::vector<uint64_t> written;
+  bool wrong = true;
+  hears_ = [&](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence);
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kData)) written.push_back(header.sequence);
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
+    std::vector<std::byte> digests = digests_of_zeroes(header.length);
+    if (std::exchange(wrong, false)) digests.front() ^= std::byte{1};
+    answer(header.sequence, digests);
+  };
+  peer_->answers = false;
+  node_->engine->orders().verify(VerifyOrder::kRepair, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  ASSERT_TRUE(await([&] { return !written.empty(); }));
+  std::optional<bool> demoted;
+  node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(demoted.has_value());
+  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.primary);
+  for (const uint64_t number : written) answer(number);
+  ASSERT_TRUE(await([&] { return demoted.has_value(); }));
+  EXPECT_EQ(demoted, true);
+  EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.primary);
 }
 
 // The record can't say that a repair is under way: none is, and the peer stands in for the disk that failed.

@@ -286,6 +286,45 @@ TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
   EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.peer_primary);
 }
 
+// Its session is lost before its turn has come: it was told of what the two were then.
+TEST_F(WayBackTest, WhatWaitedForARecordIsNothingToTheNextSession) {
+  for (const bool whole : {false, true}) {
+    node_->engine.reset();
+    peer_.reset();
+    node_ = plain_node(config_, record_);
+    ASSERT_TRUE(node_->engine->start().ok());
+    const auto begin_to_copy = [this] {
+      peer_->take(HostilePeer::Stance::kNewer, 0, ++term_);
+      for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+      ASSERT_TRUE(node_->engine->inside().session_stands());
+      record_.generations.advance(++generation_);
+      node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+      tell(wire::kGenerationInconsistent);
+    };
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    ASSERT_NO_FATAL_FAILURE(begin_to_copy());
+    if (whole) {
+      tell(wire::kGenerationConsistent);
+    } else {
+      wire::FrameHeader header = wire::to_header(wire::PromoteAskFrame{.question = 1, .term = 5});
+      wire::set_order(header, ++*peer_->control());
+      peer_->send(0, wire::seal(header, {}));
+      node_->run(10 * kMillisecond_ns);
+    }
+    ASSERT_NO_FATAL_FAILURE(part());
+    int agreed = 0;
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [&agreed](const wire::FrameHeader& header) {
+      agreed += header.type == static_cast<uint8_t>(wire::FrameType::kPromoteAnswer) ? 1 : 0;
+    };
+    ASSERT_NO_FATAL_FAILURE(begin_to_copy());
+    node_->run(2 * kLong_ns);
+    EXPECT_EQ(agreed, 0);
+    EXPECT_FALSE(on_record().peer_primary);
+    EXPECT_TRUE(on_record().inconsistent) << "it is half-copied";
+  }
+}
+
 // What the backing holds is being replaced: it would be the new volume's.
 TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
   ASSERT_NO_FATAL_FAILURE(begin_a_rollback_that_hangs());

@@ -1,6 +1,7 @@
 // What is counted of clients' writes as having gone over the links: an engine on virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "base/crc32c.h"
@@ -64,6 +65,47 @@ TEST_F(WriteLoadTest, WhatThePeerNeverAnsweredWentToNone) {
   ASSERT_EQ(await_end(), 0);
   EXPECT_EQ(load().simplex_writes, 1u);
   EXPECT_GE(load().simplex_ns, kSecond_ns);
+}
+
+class LargeWritesTest : public PrimaryTest {
+ protected:
+  static constexpr uint64_t kLargeBytes = 64 * kMiB;
+  LargeWritesTest() : PrimaryTest({}, kLargeBytes) {}
+};
+
+// Each takes memory at both nodes for as long as it lasts.
+TEST_F(LargeWritesTest, OnlySoManyBytesOfThemAreUnderWay) {
+  static_assert(limits::kWriteBytesInFlightMax < kLargeBytes);
+  uint64_t sent_bytes = 0;
+  std::vector<uint64_t> sent;
+  hears_ = [&](const wire::FrameHeader& header) {
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kData)) return;
+    sent_bytes += header.length;
+    sent.push_back(header.sequence);
+  };
+  peer_->answers = false;
+  std::vector<std::byte> data(kMiB, std::byte{7});
+  const WirePiece piece{data, crc32c(data)};
+  std::vector<ClientRequest> requests(kLargeBytes / kMiB);
+  size_t ended = 0;
+  for (ClientRequest& request : requests) {
+    request.op = ClientOp::kWrite;
+    request.offset_bytes = static_cast<uint64_t>(&request - requests.data()) * kMiB;
+    request.length_bytes = kMiB;
+    request.data = data.data();
+    request.pieces = {&piece, 1};
+    request.done = [&ended](ClientRequest& done) { ended += done.error == 0 ? 1 : 0; };
+    node_->engine->clients().submit(request);
+  }
+  node_->run(kSecond_ns);
+  EXPECT_EQ(sent_bytes, limits::kWriteBytesInFlightMax);
+  EXPECT_EQ(ended, 0u);
+  const auto answer_all = [&] {
+    for (const uint64_t number : std::exchange(sent, {})) answer(number);
+    return ended == requests.size();
+  };
+  EXPECT_TRUE(await(answer_all)) << ended << " of " << requests.size();
+  EXPECT_EQ(sent_bytes, kLargeBytes);
 }
 
 }  // namespace

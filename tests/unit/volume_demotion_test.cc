@@ -1,0 +1,56 @@
+// What a primary that is demoted writes down, by the block, of what its peer misses.
+#include <memory>
+
+#include "volume_lost_peer_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class DemotionTest : public LostPeerTest {
+ protected:
+  // It has gone on alone, and the list of what the peer misses takes its time.
+  void demote_slowly() {
+    begin(OnPeerLoss::kContinue);
+    meet(true);
+    promote();
+    write();
+    part();
+    write();
+    const uint64_t list = metadata::layout_of(kVolumeBytes, 64 * kKiB).snapshot_offset;
+    node_->metadata.submitted = [this, list](const DiskRequest& request) {
+      if (request.op == DiskOp::kWrite && request.offset_bytes == list)
+        node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 20 * kSecond_ns;
+    };
+    demote();
+    node_->run(kSecond_ns);
+    ASSERT_FALSE(demoted_.has_value()) << "the list is being written";
+  }
+  void await_end() {
+    node_->run(kLong_ns);
+    ASSERT_EQ(demoted_, true);
+  }
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
+};
+
+TEST_F(DemotionTest, TheListOfWhatAnAbsentPeerMissesCounts) {
+  ASSERT_NO_FATAL_FAILURE(demote_slowly());
+  ASSERT_NO_FATAL_FAILURE(await_end());
+  EXPECT_TRUE(on_record().snapshot);
+  EXPECT_FALSE(on_record().all_dirty);
+}
+
+// A peer whose disk is a new one lacks all: after a restart it would be sent no more than the list names.
+TEST_F(DemotionTest, AListThatASessionHasOvertakenIsNone) {
+  ASSERT_NO_FATAL_FAILURE(demote_slowly());
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->answers = false;
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  ASSERT_FALSE(demoted_.has_value()) << "the list is being written";
+  ASSERT_NO_FATAL_FAILURE(await_end());
+  EXPECT_FALSE(on_record().snapshot);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
