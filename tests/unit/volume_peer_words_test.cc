@@ -118,7 +118,7 @@ TEST_F(PeerWordsTest, APrimaryMakesThisOneTheOnlyGoodCopy) {
   node_->run(kSecond_ns);
   ASSERT_TRUE(stands());
   EXPECT_TRUE(node_->engine->status().peer.whole_on_this_node);
-  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.all_dirty) << "the peer's disk lacks all, by what it knows";
+  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.all_dirty);
 }
 
 // True or not.
