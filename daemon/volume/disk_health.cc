@@ -55,6 +55,7 @@ void DiskHealth::own_flush_failed(const DiskRequest& request) {
     replica_disk_failed(request);
   else
     local_disk_failed(request);
+  given_up_unasked_ = owner_.is_secondary() && !local_ok();
 }
 
 // The peer answers what can't be read here, and what is compared counts as different: nobody has
@@ -71,12 +72,22 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes, uint64_t length_b
   }
   // Perhaps there have been for long, and nobody could stand in for it until now.
   if (!read_errors_.too_many() || !local_ok()) return;
-  if (!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) return;  // half a disk is better than none
+  // Half a disk is better than none, and two halves may be a whole.
+  if ((!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) || peer_reads_fail_) return;
   note(error);
-  if (owner_.is_secondary())
+  if (owner_.is_secondary()) {
     data_error_ = error;
-  else
+    given_up_unasked_ = true;
+  } else {
     leave_local_disk(error);
+  }
+}
+
+// A peer that asks for nothing does not hear of it, and would leave its own disk to this one. (Not at once: who found it is
+// still to answer for it.)
+void DiskHealth::tell_peer_of_giving_up() {
+  if (std::exchange(given_up_unasked_, false))
+    core_.session.drop(core_.node + "'s disk is no longer used: " + in_words(), limits::kPeerDiskRetry_ns);
 }
 
 // The peer stands in from now on, if it can.
@@ -209,6 +220,7 @@ void DiskHealth::look_at_metadata() {
 }
 
 void DiskHealth::look() {
+  tell_peer_of_giving_up();
   look_at_metadata();
   data_watch_.look();
   metadata_watch_.look();

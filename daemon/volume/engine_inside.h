@@ -18,9 +18,10 @@ class EngineInside {
   struct Outlook {
     SyncFacts facts;
     BlockMap dirty;
+    bool sessions_on_record;  // of its past, that is
   };
   [[nodiscard]] Outlook without_peer() const {
-    Outlook outlook{facts_.now(), writes_.dirty_without_peer()};
+    Outlook outlook{facts_.now(), writes_.dirty_without_peer(), core_.state().durable().sessions.stood.front() != 0};
     outlook.facts.dirty = outlook.facts.dirty || !outlook.dirty.empty();
     return outlook;
   }

@@ -110,7 +110,8 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       op.take(digest.hole ? Op::Asks::kHole : Op::Asks::kDigests, digest);
       break;
     }
-    default:
+    default:  // what a primary's own disk does not give it
+      disks_.peer_reads_fail();
       op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }

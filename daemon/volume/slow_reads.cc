@@ -278,12 +278,14 @@ void SlowReads::Op::answered(const PeerAnswer& answer) {
   uint64_t expected = std::min<uint64_t>(limits::kFramePayloadBytesMax, end - at);
   for (uint64_t block = 0; !found.empty() && block * limits::kBlockBytes < expected; ++block)
     if (found[at / limits::kBlockBytes + block]) expected = block * limits::kBlockBytes;
-  if (answer.error != 0)
+  if (answer.error != 0) {
     error = answer.error;
-  else if (answer.payload.size() != expected)
+    reads.disks_.peer_reads_fail();
+  } else if (answer.payload.size() != expected) {
     error = EIO;
-  else
+  } else {
     std::memcpy(client->data + at, answer.payload.data(), answer.payload.size());
+  }
   if (--pieces_outstanding == 0) reads.arrived(*this);
 }
 

@@ -176,7 +176,7 @@ void World::check_nobody_was_put_back(const Remains& a, const Remains& b) {
     return left.facts.inconsistent || left.facts.flush_failed || (dead_disk_host_ == host && diskless);
   };
   for (const Remains* each : {&a, &b})
-    if (each->facts.sessions.stood[0] != 0 && !stale(*each, each == &a ? 0 : 1) && missed_a_session(each->facts, (each == &a ? b : a).facts))
+    if (each->sessions_on_record && !stale(*each, each == &a ? 0 : 1) && missed_a_session(each->facts, (each == &a ? b : a).facts))
       Report::violation("after a crash now (" + words(a) + "; " + words(b) + ") " + each->fate +
                         " would pass for disks of the past" + describe());
 }

@@ -90,6 +90,7 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   if (remains.forgets_failed_flush && !power)
     remains.facts.flush_failed = node.data().memory_deceives(doubtful_ranges(loaded.value()));
   remains.peer_primary = loaded.value().record.peer_primary;
+  remains.sessions_on_record = remains.facts.sessions.stood[0] != 0;
   if (node.goes_on() && !remains.facts.blank)
     remains.facts.resumes = would_go_on(loaded.value().record, remains.facts);
   if (power) remains.facts.flush_failed = false;  // the cache is gone
@@ -105,7 +106,9 @@ Remains survivor(SimNode& node, Random& random) {
           node.name() + " goes on",
           true,
           false,
-          node.data().deceiving_sectors()};
+          node.data().deceiving_sectors(),
+          false,
+          outlook.sessions_on_record};
 }
 
 std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b) {

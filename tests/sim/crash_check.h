@@ -37,6 +37,7 @@ struct Remains {
   bool peer_primary = false;  // it would remember that its peer was primary
   std::vector<size_t> deceiving{};  // sectors that its cache shows and its medium does not hold
   bool forgets_failed_flush = false;  // it would have to find out from them that a flush failed
+  bool sessions_on_record = false;  // those of its past
 };
 Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
 // The same of a node that runs on while its peer dies.

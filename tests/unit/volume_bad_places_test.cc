@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "volume_beside_peer_support.h"
 #include "volume_lost_peer_support.h"
 
 namespace twinblock::fuzz {
@@ -189,6 +190,57 @@ TEST_F(BadPlacesTest, AWorkersErrorIsBelievedWhereNobodyHasWrittenSince) {
   EXPECT_EQ(whose(), "t");
   EXPECT_EQ(reads, 0) << "the disk is not asked again";
   EXPECT_EQ(node_->engine->status().unreadable_places, 1u);
+}
+
+// Each of them is a whole disk but for some places, and none of those is bad on both.
+TEST_F(BadPlacesTest, ADiskIsNotLeftForAPeerThatNeedsItsOther) {
+  begin_with_zeroes();
+  const WorkerView& view = node_->engine->worker_view();
+  const auto fails_here = [&](uint64_t block) {
+    return read(block, 1, EIO, view.mark_read(block * kBlock, kBlock).value());
+  };
+  peer_->unreadable_at = 40;
+  ASSERT_EQ(fails_here(40), EIO) << "neither has it";
+  ASSERT_NO_FATAL_FAILURE(zero(40, 1));
+  for (uint64_t i = 0; i < 2 * limits::kBadPlacesMax; ++i) ASSERT_EQ(i == 20 ? 0 : fails_here(2 * i), 0) << i;
+  EXPECT_FALSE(node_->engine->status().mine.disk_failed);
+  EXPECT_EQ(read(40, 1), 0);
+  EXPECT_EQ(whose(), "h");
+}
+
+// A node whose peer is primary, and asks it for nothing but what a comparison asks for.
+class BadReplicaTest : public BesidePeerTest {
+ protected:
+  BadReplicaTest() : BesidePeerTest(1) {}
+
+  // How many of such places are asked for before the session ends.
+  uint64_t places_until_the_end() {
+    for (uint64_t place = 0; place < 2 * limits::kBadPlacesMax; ++place) {
+      if (!stands()) return place;
+      node_->data.unreadable_at = place;
+      const uint64_t request = peer_->next_sequence();
+      peer_->send(0, wire::seal(wire::to_header(wire::DigestFrame{.request = request,
+                                                                  .offset_bytes = place * kBlock,
+                                                                  .length_bytes = kBlock}),
+                                {}));
+      node_->run(kSecond_ns);
+    }
+    return stands() ? 2 * limits::kBadPlacesMax : 0;
+  }
+};
+
+// Or its peer would leave a disk of its own to this one.
+TEST_F(BadReplicaTest, ThatItsDiskIsGivenUpIsToldToAPeerThatAsksForNothing) {
+  EXPECT_EQ(places_until_the_end(), limits::kBadPlacesMax);
+  EXPECT_TRUE(node_->engine->status().mine.disk_failed);
+}
+
+TEST_F(BadReplicaTest, ItsDiskIsKeptForAPeerThatReadsFromIt) {
+  peer_->send(0, wire::seal(wire::to_header(wire::ReadFrame{
+                                .request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = kBlock}),
+                            {}));
+  EXPECT_EQ(places_until_the_end(), 2 * limits::kBadPlacesMax);
+  EXPECT_FALSE(node_->engine->status().mine.disk_failed);
 }
 
 }  // namespace
