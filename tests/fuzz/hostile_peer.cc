@@ -167,7 +167,9 @@ class HostilePeer::Line final : public ConnectionHandler {
     if (peer_.hears) peer_.hears(header);
     if (peer_.hears_payload) peer_.hears_payload(header, frame.payload);
     if (is_request(header.type)) {
-      const bool reads = header.type == static_cast<uint8_t>(FrameType::kRead);
+      const bool asks_for_a_hole = (header.flags & wire::kFlagZero) != 0;
+      const bool reads = header.type == static_cast<uint8_t>(FrameType::kRead) ||
+                         (header.type == static_cast<uint8_t>(FrameType::kDigest) && !asks_for_a_hole);
       if (peer_.answers)
         answer(header, reads && meets(peer_.unreadable_at, header.offset, header.length) ? EIO : 0, 0);
       else if (requests.size() < kRequestsMax)

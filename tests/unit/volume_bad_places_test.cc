@@ -73,6 +73,18 @@ class BadPlacesTest : public LostPeerTest {
     ASSERT_TRUE(copies());
     ASSERT_EQ(node_->engine->status().dirty_bytes, blocks.size() * kBlock);
   }
+  // A worker could not, and the loop asks the peer.
+  int read_badly(uint64_t block) {
+    const auto mark = node_->engine->worker_view().mark_read(block * kBlock, kBlock);
+    return read(block, 1, EIO, mark.value());
+  }
+  // Where the peer's is number 40.
+  void have_too_many_bad_places() {
+    for (uint64_t i = 0; i < 2 * limits::kBadPlacesMax; ++i) ASSERT_EQ(read_badly(2 * i + 1), 0) << i;
+    EXPECT_FALSE(node_->engine->status().mine.disk_failed);
+    EXPECT_EQ(read(40, 1), 0);
+    EXPECT_EQ(whose(), "h");
+  }
 
   std::vector<std::byte> data_;
 };
@@ -192,20 +204,20 @@ TEST_F(BadPlacesTest, AWorkersErrorIsBelievedWhereNobodyHasWrittenSince) {
   EXPECT_EQ(node_->engine->status().unreadable_places, 1u);
 }
 
-// Each of them is a whole disk but for some places, and none of those is bad on both.
-TEST_F(BadPlacesTest, ADiskIsNotLeftForAPeerThatNeedsItsOther) {
+// Each is a whole disk but for some places, and none of those is bad on both.
+TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerWhoseReadsFail) {
   begin_with_zeroes();
-  const WorkerView& view = node_->engine->worker_view();
-  const auto fails_here = [&](uint64_t block) {
-    return read(block, 1, EIO, view.mark_read(block * kBlock, kBlock).value());
-  };
   peer_->unreadable_at = 40;
-  ASSERT_EQ(fails_here(40), EIO) << "neither has it";
+  ASSERT_EQ(read_badly(40), EIO) << "neither has it";
   ASSERT_NO_FATAL_FAILURE(zero(40, 1));
-  for (uint64_t i = 0; i < 2 * limits::kBadPlacesMax; ++i) ASSERT_EQ(i == 20 ? 0 : fails_here(2 * i), 0) << i;
-  EXPECT_FALSE(node_->engine->status().mine.disk_failed);
-  EXPECT_EQ(read(40, 1), 0);
-  EXPECT_EQ(whose(), "h");
+  have_too_many_bad_places();
+}
+TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerThatCanNotCompareAPlace) {
+  begin_with_zeroes();
+  peer_->unreadable_at = 40;
+  node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kLong_ns);
+  have_too_many_bad_places();
 }
 
 // A node whose peer is primary, and asks it for nothing but what a comparison asks for.

@@ -366,5 +366,15 @@ TEST_F(SnapshotOrderTest, AFlushThatFailsForOneIsOnRecord) {
   EXPECT_NE(node_->engine->status().disk_error, "");
 }
 
+// Of the peer's order only that one step fails; but what the disk has lost is more than that.
+TEST_F(SnapshotOrderTest, AFlushThatFailsForThePeersEndsTheSessionOnceThatIsAnswered) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), static_cast<uint32_t>(EIO));
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
