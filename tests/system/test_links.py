@@ -4,6 +4,7 @@ two minutes check is checked here for some seconds; `long` tests run the full ti
 import random
 import subprocess
 import time
+from itertools import count
 from statistics import median
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lablib.lab import NODES
 from lateness import Lateness
 from links_support import (LINK_TIMEOUT_S, MIB, STALL_S, MixedLoad, Undisturbed, a_moment, all_up,
-                           links_of, need_namespaces, states)
+                           in_promised_time, links_of, need_namespaces, states)
 from support import Fio, assert_identical, connection, ctl, wait_until
 
 USED_BYTES = 8 * MIB  # what carries as much carries data
@@ -97,24 +98,30 @@ def test_one_of_two_links_dies_again_and_again(linked, scratch, request, how):
     # However late the machine is, one link is left, and the peer with it.
     lab = linked(2, "1gbit", peer_timeout="30s", settings={"link_timeout": f"{LINK_TIMEOUT_S:g}s"})
     undisturbed = Undisturbed(lab)
-    deaths = 0
-    with MixedLoad(lab, scratch) as load:
-        time.sleep(0.5)
-        while deaths < (20 if full else 3) or load.lasts(110 if full else 0):
-            link = random.choice(("link1", "link2"))
-            with load.fault():
-                kill(lab, link, how)
-                wait_until(lambda link=link: states(lab)[link] != "up",
-                           what=f"{link} to be given up")
-                a_moment(0.2, 1)
-                deaths += 1
-                restore_and_wait(lab, link)  # a flapping link is damped
-            a_moment(0.4, 0.8)
-        load.finish()
-    load.print_stalls(f"{deaths} times {how}")
-    undisturbed.check()
-    load.check_stalls(STALL_S + (0 if how == "cut" else LINK_TIMEOUT_S))
-    assert sum(link["failovers"] for link in links_of(lab).values()) >= deaths
+    deaths = []
+
+    def die(registers):
+        with MixedLoad(lab, scratch, registers=registers) as load:
+            time.sleep(0.5)
+            for number in count():
+                if number >= (20 if full else 3) and not load.lasts(110 if full else 0):
+                    break
+                link = random.choice(("link1", "link2"))
+                with load.fault():
+                    kill(lab, link, how)
+                    wait_until(lambda link=link: states(lab)[link] != "up",
+                               what=f"{link} to be given up")
+                    a_moment(0.2, 1)
+                    deaths.append(link)
+                    restore_and_wait(lab, link)  # a flapping link is damped
+                a_moment(0.4, 0.8)
+            load.finish()
+        load.print_stalls(f"{len(deaths)} times {how}")
+        undisturbed.check()
+        return load
+
+    in_promised_time(die, STALL_S + (0 if how == "cut" else LINK_TIMEOUT_S))
+    assert sum(link["failovers"] for link in links_of(lab).values()) >= len(deaths)
 
 
 def change(lab, *words):
@@ -154,23 +161,27 @@ def test_all_links_but_one_go_and_come_by_order(linked, scratch, seconds):
     lab = linked(3, "1gbit")
     names = ["link1", "link2", "link3"]
     undisturbed = Undisturbed(lab)
-    rounds = 0
-    with MixedLoad(lab, scratch) as load:
-        while rounds < 2 or load.lasts(seconds):
-            with load.fault():
-                chosen = random.sample(names, 2)
-                back = [take_away(lab, name) for name in chosen]
-                wait_until_up(lab, [name for name in names if name not in chosen])
-                a_moment(0, 0.5)
-                for words in random.sample(back, 2):
-                    change(lab, *words)
-                wait_until_up(lab, names)
-            a_moment(0.4, 0.8)
-            rounds += 1
-        load.finish()
-    load.print_stalls(f"{rounds} rounds")
-    undisturbed.check()
-    load.check_stalls(STALL_S)
+
+    def go_and_come(registers):
+        with MixedLoad(lab, scratch, registers=registers) as load:
+            for rounds in count(1):
+                with load.fault():
+                    chosen = random.sample(names, 2)
+                    back = [take_away(lab, name) for name in chosen]
+                    wait_until_up(lab, [name for name in names if name not in chosen])
+                    a_moment(0, 0.5)
+                    for words in random.sample(back, 2):
+                        change(lab, *words)
+                    wait_until_up(lab, names)
+                a_moment(0.4, 0.8)
+                if rounds >= 2 and not load.lasts(seconds):
+                    break
+            load.finish()
+        load.print_stalls(f"{rounds} rounds")
+        undisturbed.check()
+        return load
+
+    in_promised_time(go_and_come, STALL_S)
 
 
 def test_last_link_is_neither_removed_nor_disabled(linked):
@@ -214,18 +225,22 @@ def test_connection_that_is_reset_costs_no_resync(linked, scratch):
     """Not even the only one: the session lingers, and the link is joined again."""
     lab = linked(1, peer_timeout="30s")
     undisturbed = Undisturbed(lab)
-    with MixedLoad(lab, scratch) as load:
-        for _ in range(3):
-            a_moment(0.4, 0.6)
-            with load.fault():
-                killed = subprocess.run([*lab.inside("alpha"), "ss", "-K", "dst", "10.77.1.2"],
-                                        capture_output=True, text=True, check=True)
-                assert "10.77.1.2" in killed.stdout, killed
-                all_up(lab, 1)
-        load.finish()
-    load.print_stalls("the only connection, reset three times")
-    undisturbed.check()
-    load.check_stalls(STALL_S)
+
+    def reset(registers):
+        with MixedLoad(lab, scratch, registers=registers) as load:
+            for _ in range(3):
+                a_moment(0.4, 0.6)
+                with load.fault():
+                    killed = subprocess.run([*lab.inside("alpha"), "ss", "-K", "dst", "10.77.1.2"],
+                                            capture_output=True, text=True, check=True)
+                    assert "10.77.1.2" in killed.stdout, killed
+                    all_up(lab, 1)
+            load.finish()
+        load.print_stalls("the only connection, reset three times")
+        undisturbed.check()
+        return load
+
+    in_promised_time(reset, STALL_S)
 
 
 @pytest.mark.slow
