@@ -15,7 +15,7 @@ KILLS = 25
 # Asks for more than a socket holds and takes no answer: one of nbdkit's workers is stuck in
 # sending, the others wait for their turn, and all learn at once that the client has died.
 GREEDY = """
-import sys, time, nbd
+import fcntl, sys, termios, time, nbd
 handle = nbd.NBD()
 handle.connect_uri(sys.argv[1])
 block = nbd.Buffer.from_bytearray(bytearray(b"g" * 65536))
@@ -24,6 +24,8 @@ for i, buffer in enumerate(buffers):
     handle.aio_pread(buffer, i << 20)
 for i in range(int(sys.argv[2])):
     handle.aio_pwrite(block, (48 << 20) + (i << 16))
+while not int.from_bytes(fcntl.ioctl(handle.aio_get_fd(), termios.FIONREAD, bytes(4)), "little"):
+    time.sleep(0.01)  # until an answer has begun, of which the socket does not hold all
 print("asked", flush=True)
 time.sleep(3600)
 """
@@ -35,7 +37,7 @@ class GreedyClient:
             [sys.executable, "-c", GREEDY, lab.node("alpha")["nbd"], str(writes)],
             stdout=subprocess.PIPE)
         assert self.process.stdout.readline() == b"asked\n"
-        time.sleep(0.05)  # until the workers have got that far
+        time.sleep(0.05)  # until the other workers have got that far
 
     def __enter__(self):
         return self
