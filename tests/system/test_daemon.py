@@ -104,6 +104,17 @@ def test_second_instance_of_a_node_is_refused(lab):
     assert lab.status("alpha")["state"] == "duplex"
 
 
+def test_no_program_of_the_current_directory_is_run(make_lab, scratch):
+    """Where PATH says so: who starts a node by hand may be anywhere, and nbdkit becomes the node."""
+    lab = make_lab(start=False)
+    other = scratch / "nbdkit"
+    other.write_text(f"#!/bin/sh\n: >{scratch}/ran\n")
+    other.chmod(0o755)
+    lab.start("alpha", cwd=scratch, extra_env={"PATH": f".:{os.environ['PATH']}"})
+    assert lab.status("alpha")["state"] == "blank"
+    assert not (scratch / "ran").exists()
+
+
 def test_a_socket_on_which_somebody_listens_is_not_taken_away(lab):
     """Whoever tidies up a runtime directory has not stopped the node that runs."""
     os.unlink(os.path.join(os.path.dirname(lab.node("alpha")["control"]), "r0.pid"))

@@ -5,6 +5,8 @@
 #include <netlink/errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -165,6 +167,21 @@ TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
   ASSERT_TRUE(note.ok() && note.value());
   EXPECT_TRUE(process_runs(note.value()->server));
   EXPECT_EQ(note.value()->client_pid, getpid());
+}
+
+// It is the very socket that the patience for connect() was set on: whoever takes nothing for longer than that would end
+// the device's connection for good.
+TEST_F(NbdReconnect, TheKernelsSocketHasNoPatienceOfOurs) {
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    take_the_socket(order);
+    return 0;
+  };
+  ASSERT_TRUE(reconnect([this] { return Result<json>(node_status("primary", 5, getpid())); }).ok());
+  timeval limit{1, 1};
+  socklen_t length = sizeof limit;
+  ASSERT_EQ(getsockopt(taken_->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, &length), 0);
+  EXPECT_EQ(limit.tv_sec, 0);
+  EXPECT_EQ(limit.tv_usec, 0);
 }
 
 // Its connection is one that knows nothing of what is new: it is ended, and the device's users see no more than a wait.

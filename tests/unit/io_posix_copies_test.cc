@@ -319,6 +319,44 @@ TEST_F(XfsCopiesTest, a_snapshot_is_not_put_over_what_has_its_name_meanwhile) {
   EXPECT_TRUE(text_of(place) == "somebody's");
 }
 
+// It failed on the other node, say: half of a snapshot is none.
+TEST_F(XfsCopiesTest, a_snapshot_that_was_kept_goes_when_it_is_dropped) {
+  const std::string place = copies_->place(CopyStep::kKeepSnapshot, "monday");
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  ASSERT_TRUE(run(CopyStep::kKeepSnapshot, "monday").ok());
+  ASSERT_TRUE(exists(place));
+  ASSERT_TRUE(run(CopyStep::kDropSnapshot, "monday").ok());
+  EXPECT_FALSE(exists(place));
+}
+
+TEST_F(XfsCopiesTest, what_has_the_name_of_a_snapshot_that_is_dropped_stays) {
+  const std::string place = copies_->place(CopyStep::kKeepSnapshot, "monday");
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  write(place, "somebody's");
+  ASSERT_FALSE(run(CopyStep::kKeepSnapshot, "monday").ok());
+  ASSERT_TRUE(run(CopyStep::kDropSnapshot, "monday").ok());
+  EXPECT_EQ(text_of(place), "somebody's");
+  EXPECT_FALSE(exists(place + ".part"));
+}
+
+// It ended well, but the loop heard of its deadline first, and has told that there is none.
+TEST_F(XfsCopiesTest, a_snapshot_that_was_kept_when_its_time_was_over_goes) {
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  CopyWays ways = reflinks();
+  ways.timeout_ns = 300 * kMillisecond_ns;
+  make(ways, backing_);
+  const std::string place = copies_->place(CopyStep::kKeepSnapshot, "monday");
+  std::promise<Status> said;
+  loop_.call([&] {
+    copies_->begin(CopyStep::kKeepSnapshot, "monday", [&](Status status) { said.set_value(std::move(status)); });
+    EXPECT_TRUE(soon([&] { return noted_syncs().had(mount_); }));  // the last thing that is done
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * ways.timeout_ns));
+  });
+  EXPECT_TRUE(says(said.get_future().get(), "did not end within"));
+  EXPECT_TRUE(soon([&] { return !exists(place); }));
+  loop_.call([&] { copies_.reset(); });  // waits for it
+}
+
 // Nobody waits for a disk that hangs; and what comes of it later is not taken for the copy that was asked for.
 TEST_F(XfsCopiesTest, a_reflink_that_hangs_is_told_at_the_deadline_and_leaves_nothing) {
   CopyWays ways = reflinks();

@@ -256,6 +256,33 @@ TEST_F(HostilePeerTest, TheFirstHeartbeatOfAConnectionIsAnsweredAtOnce) {
   EXPECT_FALSE(heard_within(limits::kHeartbeatInterval_ns / 2));
 }
 
+// It does not hear this node at the moment, and confirms nothing; but who is heard all the time has not begun anew.
+TEST_F(HostilePeerTest, AHelloEndsNoSessionWhosePeerIsHeard) {
+  size_t challenges = 0;
+  peer_->hears = [&challenges](const wire::FrameHeader& header) {
+    challenges += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kChallenge));
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  bool is_lost = false, is_refused = false;
+  node_->logs = [&](const std::string& line) {
+    is_lost = is_lost || line.find("session with beta is lost") != std::string::npos;
+    is_refused = is_refused || line.find("with which a session stands that answers") != std::string::npos;
+  };
+  peer_->beats = false;
+  const size_t before = challenges;
+  peer_->dial(0);
+  for (int i = 0; i < 8; ++i) {
+    peer_->send(1, wire::seal(wire::to_header(wire::HeartbeatFrame{.sent_ns = node_->scheduler.now_ns()})));
+    node_->run(limits::kHeartbeatInterval_ns);
+  }
+  EXPECT_EQ(challenges, before + 1) << "it has said its hello";
+  EXPECT_FALSE(is_lost || is_refused) << "nobody knows yet";
+  peer_->beats = true;
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(is_refused);
+  EXPECT_FALSE(is_lost);
+}
+
 // As after a split brain.
 TEST_F(HostilePeerTest, WhoIsRefusedAgainAndAgainLeavesNothing) {
   peer_->take(HostilePeer::Stance::kUnrelated, 0, 2);

@@ -27,6 +27,14 @@ class UnreadTest : public HostilePeerTest {
   void ask(size_t times, uint64_t length_bytes) {
     send(times, [&] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, length_bytes}); });
   }
+  // The session is lost, and another one stands.
+  void meet_anew() {
+    peer_->listens = false;
+    while (peer_->up()) peer_->hang_up(0);
+    ASSERT_TRUE(comes_true([this] { return !stands(); }));
+    peer_->listens = true;
+    ASSERT_TRUE(comes_true([this] { return stands(); }));
+  }
   // Over a connection of the peer's, which is its youngest then.
   bool join_over_main(uint64_t incarnation) {
     peer_->dial(0);
@@ -44,14 +52,40 @@ TEST_F(UnreadTest, WhoWasLostWhileNothingWasReadIsReadInTheNextSession) {
   node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
   ask(2048, kVolumeBytes);
   ASSERT_TRUE(comes_true([this] { return node_->engine->inside().stopped_reading(); }));
-  peer_->listens = false;
-  while (peer_->up()) peer_->hang_up(0);
-  ASSERT_TRUE(comes_true([this] { return !stands(); }));
-  peer_->listens = true;
-  ASSERT_TRUE(comes_true([this] { return stands(); }));
+  ASSERT_NO_FATAL_FAILURE(meet_anew());
   EXPECT_FALSE(node_->engine->inside().stopped_reading());
   ask(1, 4 * kKiB);
   EXPECT_TRUE(hears_another(wire::FrameType::kAck));
+}
+
+// … and who asks for too much then has to wait again.
+TEST_F(UnreadTest, WhoWasLostWhileNothingWasReadIsNotReadWithoutEndInTheNextSession) {
+  for (int session = 0; session < 2; ++session) {
+    node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+    ask(2048, kVolumeBytes);
+    ASSERT_TRUE(comes_true([this] { return node_->engine->inside().stopped_reading(); })) << session;
+    ASSERT_NO_FATAL_FAILURE(meet_anew());
+  }
+}
+
+// What comes over it waits in its socket: a loop that is told of it would be told without end.
+TEST_F(UnreadTest, ALinkThatJoinsWhileNothingIsReadIsNotReadEither) {
+  peer_->listens = false;
+  peer_->hang_up(0);  // of "backup", which it accepted last
+  ASSERT_TRUE(comes_true([this] { return node_->engine->status().links.at(1).state != LinkState::kUp; }));
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  ask(2048, kVolumeBytes);
+  ASSERT_TRUE(comes_true([this] { return node_->engine->inside().stopped_reading(); }));
+  peer_->dial(1);
+  ASSERT_TRUE(hears_another(wire::FrameType::kJoin));
+  constexpr uint64_t kMoments = 1000;  // events in a second: both nodes beat over two links
+  const uint64_t before = node_->scheduler.events_total();
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().stopped_reading());
+  ASSERT_EQ(node_->engine->status().links.at(1).state, LinkState::kUp);
+  EXPECT_LT(node_->scheduler.events_total() - before, kMoments);
+  EXPECT_TRUE(comes_true([this] { return !node_->engine->inside().stopped_reading(); }));
+  EXPECT_TRUE(stands());
 }
 
 // The other link carries the session on, for days perhaps, and one that comes and goes loses some answers each time.

@@ -290,6 +290,39 @@ TEST_F(LinkOrdersTest, AnotherLinkOfTheSameNameIsNotTheSame) {
   EXPECT_EQ(order_there(wire::LinkChange::kAdd, 3, {"10.0.1.1:7999", "10.0.1.2:7999"}), static_cast<uint32_t>(EEXIST));
 }
 
+// Who has not heard of the order asks for it.
+TEST_F(LinkOrdersTest, ALinkThatIsDisabledIsNotJoinedByThePeer) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  int joins = 0, refusals = 0;
+  peer_->hears = [&](const wire::FrameHeader& header) {
+    joins += header.type == static_cast<uint8_t>(wire::FrameType::kJoin) ? 1 : 0;
+    refusals += header.type == static_cast<uint8_t>(wire::FrameType::kRefuse) ? 1 : 0;
+  };
+  peer_->dial(1);
+  for (int i = 0; i < 100 && joins + refusals == 0; ++i) node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(refusals, 1);
+  EXPECT_EQ(joins, 0);
+  EXPECT_TRUE(stands());
+}
+
+// It carried the session as long as there was no other.
+TEST_F(LinkOrdersTest, ALinkThatIsDisabledIsLeftForAnotherOne) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  lose_peer();
+  begin_anew();
+  peer_->answers = false;  // its agreement ends what goes over the link, too
+  dial_backup();
+  ASSERT_TRUE(stands());
+  node_->network.set_faults("main", {});
+  for (int i = 0; i < 100 && links().at(0).state != LinkState::kUp; ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(links().at(0).state, LinkState::kUp);
+  node_->run(100 * kMillisecond_ns);
+  const uint64_t in_bytes = links().at(1).in_bytes;
+  node_->run(kSecond_ns);
+  EXPECT_EQ(links().at(1).in_bytes, in_bytes);
+  EXPECT_TRUE(stands());
+}
+
 // Its network card is dead, say, and the process begins anew: the other link carries what there is, and this one comes back
 // with its address.
 TEST(LinkAddresses, ALinkWithoutItsAddressIsWaitedForAndNoOther) {

@@ -13,8 +13,8 @@ namespace {
 
 class RefusingPeerTest : public LostPeerTest {
  protected:
-  // What the peer says to the next hello.
-  void refuse_the_next_hello(const std::string& why) {
+  // The next one, which the peer does not answer by itself.
+  void await_hello() {
     peer_->shakes_hands = false;
     int hellos = 0;
     peer_->hears = [&hellos](const wire::FrameHeader& header) {
@@ -23,6 +23,10 @@ class RefusingPeerTest : public LostPeerTest {
     for (int i = 0; i < 1000 && hellos == 0; ++i) node_->run(10 * kMillisecond_ns);
     peer_->hears = nullptr;
     ASSERT_GT(hellos, 0);
+  }
+  // What the peer says to the next hello.
+  void refuse_the_next_hello(const std::string& why) {
+    ASSERT_NO_FATAL_FAILURE(await_hello());
     const auto text = wire::text_bytes(why);
     for (size_t line = 0; line < 4; ++line) {  // the youngest is the one, unless both links are dialled at once
       peer_->send(line, wire::seal(wire::to_header(wire::RefuseFrame{.nonce = 1}), text));
@@ -136,6 +140,49 @@ TEST_F(RefusingPeerTest, ALargerVolumeOfTheSameNameIsNotFollowed) {
   EXPECT_TRUE(is_told("the volume's size differs")) << node_->engine->status().links.at(0).last_error;
   EXPECT_EQ(follows, 0);
   EXPECT_EQ(node_->engine->status().size_bytes, kVolumeBytes);
+}
+
+// Of two that take different sides, both would count as whole, or each would overwrite the other.
+TEST_F(RefusingPeerTest, NoSessionStandsWithWhoComesToAnotherVerdict) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  for (const Verdict theirs : {Verdict::kInSync, Verdict::kTargetOfAll, Verdict::kTargetOfMap}) {
+    peer_->take(HostilePeer::Stance::kNewer, 0, 0);
+    ASSERT_NO_FATAL_FAILURE(await_hello());
+    peer_->send_hello(0);
+    node_->run(20 * kMillisecond_ns);
+    peer_->send_verdict(0, static_cast<uint64_t>(theirs));
+    node_->run(20 * kMillisecond_ns);
+    EXPECT_FALSE(stands()) << static_cast<uint32_t>(theirs);
+    EXPECT_NE(node_->engine->status().refusal.find("disagree on who is newer"), std::string::npos)
+        << node_->engine->status().refusal;
+  }
+  peer_->shakes_hands = true;
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+  EXPECT_TRUE(stands()) << "with the verdict that is right";
+}
+
+// … and with whom that dials, neither.
+TEST_F(RefusingPeerTest, NoSessionStandsWithWhoDialsAndComesToAnotherVerdict) {
+  begin(OnPeerLoss::kContinue);
+  node_->network.block_dials_of(0);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->shakes_hands = false;
+  peer_->take(HostilePeer::Stance::kNewer, 0, 0);
+  int verdicts = 0;
+  peer_->hears = [&verdicts](const wire::FrameHeader& header) {
+    verdicts += header.type == static_cast<uint8_t>(wire::FrameType::kVerdict) ? 1 : 0;
+  };
+  peer_->dial(0);
+  node_->run(20 * kMillisecond_ns);
+  peer_->send_hello(0);
+  node_->run(20 * kMillisecond_ns);
+  ASSERT_EQ(verdicts, 1);
+  peer_->send_verdict(0, static_cast<uint64_t>(Verdict::kInSync));
+  node_->run(20 * kMillisecond_ns);
+  EXPECT_FALSE(stands());
+  EXPECT_NE(node_->engine->status().refusal.find("disagree on who is newer"), std::string::npos)
+      << node_->engine->status().refusal;
 }
 
 // What was said holds no more, and nothing is wrong with the peer, which does not dial: a firewall lets one direction
