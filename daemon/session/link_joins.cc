@@ -57,11 +57,9 @@ void LinkJoins::replace_silent() {
 }
 
 void LinkJoins::renew_all() {
+  // Also where it is not up: what is being dialled has the key of before, and so may what the peer dials.
   for (const auto& link : links_.all())
-    if (link->up() != nullptr)
-      link->rejoin().want_renewal();
-    else
-      link->rejoin().end_renewal();
+    if (link->enabled()) link->rejoin().want_renewal(env_.clock.now_ns());
   renew_next();
 }
 
@@ -70,12 +68,9 @@ void LinkJoins::renew_next() {
   const auto renews = [](const Channel& channel) { return channel.renews() && !channel.up(); };
   if (!links_.channels(renews).empty()) return;
   for (const auto& link : links_.all()) {
-    if (!link->rejoin().renewal_wanted()) continue;
-    if (link->up() != nullptr && link->enabled() && attempts(*link).empty()) {
-      links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kRenewal);
-      return;
-    }
-    link->rejoin().end_renewal();  // what it has next is new anyway
+    if (!link->rejoin().renewal_wanted() || !speaks(*link) || !attempts(*link).empty()) continue;
+    links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kRenewal);
+    return;
   }
 }
 
@@ -149,6 +144,12 @@ bool LinkJoins::works(const Link& link) const {
          link.up()->silent_ns(env_.lateness, env_.clock.now_ns()) < env_.config.link_timeout_ns;
 }
 
+// Whether the peer is there: what it does not answer then, it would not answer later either.
+bool LinkJoins::speaks(const Link& link) const {
+  return link.up() != nullptr &&
+         env_.lateness.passed_ns(link.up()->life().last_heard_ns(), env_.clock.now_ns()) < kMoment_ns;
+}
+
 // Whether the connection that `channel` would replace has been heard since that was dialled. A peer
 // that has not read yet what this node sent is given the time for it.
 bool LinkJoins::lives(const Channel& channel) const {
@@ -191,7 +192,7 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
     replace(channel.link(), channel.renews() ? LinkEnd::kRenewed : LinkEnd::kLost,
             "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
-    channel.link().rejoin().end_renewal();
+    channel.link().rejoin().end_renewal_before(channel.opened_ns());
     session_.link_up(channel);
     renew_next();
     return channel.open();
@@ -245,6 +246,7 @@ void LinkJoins::withdrawn(uint64_t incarnation, const std::string& reason) {
 void LinkJoins::failed(Channel& channel, const std::string& reason, Failure failure) {
   Link& link = channel.link();
   const bool renewed = channel.renews();
+  const uint64_t opened_ns = channel.opened_ns();
   links_.discard(channel);
   if (!session_.established()) return;
   if (failure == Failure::kNoSession && links_.up().empty()) {
@@ -254,7 +256,7 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
   if (renewed) {
     // What became of it says nothing of a link that has lost its connection meanwhile: that one is
     // dialled for itself.
-    link.rejoin().end_renewal();
+    if (speaks(link)) link.rejoin().end_renewal_before(opened_ns);
     session_.note_error(link, reason);
     if (link.up() == nullptr) schedule(link, LinkDamping::kRetryMin_ns);
     renew_next();

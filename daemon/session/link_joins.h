@@ -30,10 +30,11 @@ class LinkJoins {
   void schedule_in_turn(Link& link, uint64_t delay_ns = 0);
   // All links have fallen silent: each is dialled anew.
   void replace_silent();
-  // Each link that is up gets a new connection, one link after the other: one that is dialled now has
-  // the key of now. The old one goes when the new one stands, and stays when none can be had.
+  // Each link gets a new connection, one link after the other: one that is dialled now has the key of
+  // now. The old one goes when the new one stands, and stays when a peer that is there does not take it.
   void renew_all();
-  // The next one of these, if none is under way: after a link was disabled that was being renewed.
+  // The next one of these, if none is under way: at each tick, as a link may not have been up or heard, or been
+  // dialled for another reason.
   void renew_next();
   // The peer has ended the link's connection: why. Where it has been asked to take a new one in its place, that
   // may be under way.
@@ -63,6 +64,7 @@ class LinkJoins {
   void ask(Channel& channel);
   [[nodiscard]] bool is_heard(const Link& link) const;
   [[nodiscard]] bool works(const Link& link) const;
+  [[nodiscard]] bool speaks(const Link& link) const;
   [[nodiscard]] bool lives(const Channel& channel) const;
   bool accept(Channel& channel, bool renews);
   bool refuse(Channel& channel, const std::string& why, int code = 0);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "io/clock.h"
@@ -64,8 +65,12 @@ class Rejoin {
   // The peer, or this node, may take it now.
   void forget_refusal() { refused_ = false; }
 
-  void want_renewal() { renew_ = true; }
-  void end_renewal() { renew_ = false; }
+  void want_renewal(uint64_t now_ns) { renew_since_ns_ = now_ns; }
+  void end_renewal() { renew_since_ns_.reset(); }
+  // … if that was wanted before what was dialled at `dialled_ns`, which has the key of then.
+  void end_renewal_before(uint64_t dialled_ns) {
+    if (renew_since_ns_ <= dialled_ns) end_renewal();
+  }
 
   // It could not be joined since the session has been without any link.
   [[nodiscard]] bool tried() const { return tried_; }
@@ -73,8 +78,8 @@ class Rejoin {
   [[nodiscard]] bool damped() const { return damped_; }
   // The peer, or this node, does not take it; the link's last error says why.
   [[nodiscard]] bool refused() const { return refused_; }
-  // It is up, and to have another connection in its place (LinkJoins::renew_all).
-  [[nodiscard]] bool renewal_wanted() const { return renew_; }
+  // Its connection is to be one that is dialled from then on (LinkJoins::renew_all).
+  [[nodiscard]] bool renewal_wanted() const { return renew_since_ns_.has_value(); }
 
  private:
   std::unique_ptr<Timer> timer_;
@@ -83,7 +88,7 @@ class Rejoin {
   bool tried_ = false;
   bool damped_ = false;
   bool refused_ = false;
-  bool renew_ = false;
+  std::optional<uint64_t> renew_since_ns_;
 };
 
 }  // namespace twinblock

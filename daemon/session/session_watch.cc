@@ -46,6 +46,7 @@ void SessionWatch::tick() {
   parts_.links.update_rates(now);
   owner_.links_changed();
   look_for_loss(now);
+  parts_.joins.renew_next();
 }
 
 void SessionWatch::look_for_loss(uint64_t now) {

@@ -68,6 +68,23 @@ class RenewalTest : public testing::Test {
     }
     peer_->hang_up(1);
   }
+  void peer_speaks(bool speaks) { peer_->beats = peer_->shakes_hands = speaks; }
+  void wait_for_joins(int count) {
+    for (int i = 0; i < 500 && heard_[wire::FrameType::kJoin] < count; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_EQ(heard_[wire::FrameType::kJoin], count);
+  }
+  // The only link of a primary is, as its peer stands still, and has asked to join.
+  void dial_in_silence() {
+    ASSERT_NO_FATAL_FAILURE(be_primary());
+    peer_speaks(false);
+    ASSERT_NO_FATAL_FAILURE(wait_for_joins(1));
+    ASSERT_FALSE(join_.renews);
+  }
+  // The peer does, late, to what was asked last.
+  void agree_to_join(size_t which) {
+    peer_->send(which, wire::seal(wire::to_header(wire::JoinFrame{
+                           .incarnation = join_.incarnation, .dialler = join_.dialler, .acceptor = join_.acceptor})));
+  }
   // The links do, while the peer's disk is busy, and then they stay.
   void break_again_and_again() {
     ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
@@ -220,6 +237,61 @@ TEST_F(RenewalTest, AnOnlyConnectionThatFallsSilentIsReplaced) {
   peer_->beats = true;
   node_->run(2 * config_.peer_timeout_ns);
   EXPECT_TRUE(stands());
+}
+
+// The peer stands still, and the link is dialled for that when it is to be renewed.
+TEST_F(RenewalTest, IsNotForgottenBesideAnotherAttempt) {
+  ASSERT_NO_FATAL_FAILURE(dial_in_silence());
+  node_->engine->orders().renew_links();
+  peer_speaks(true);
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(2));
+  EXPECT_TRUE(join_.renews) << "the connection of before stays, with the key of before";
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 2);
+}
+
+TEST_F(RenewalTest, IsNotWhatWasDialledBefore) {
+  ASSERT_NO_FATAL_FAILURE(dial_in_silence());
+  node_->engine->orders().renew_links();
+  agree_to_join(0);
+  peer_speaks(true);
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(2));
+  EXPECT_TRUE(join_.renews) << "its connection has the key of before";
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 2);
+}
+
+// Who does not speak has not said no.
+TEST_F(RenewalTest, ThatASilentPeerDoesNotAnswerIsTriedAgain) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  peer_speaks(false);
+  node_->engine->orders().renew_links();
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(2));
+  ASSERT_FALSE(join_.renews) << "it is dialled for its silence, after the renewal has come to nothing";
+  peer_speaks(true);
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(3));
+  EXPECT_TRUE(join_.renews);
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 3);
+}
+
+TEST_F(RenewalOfTwoTest, IsOfALinkThatComesUpLaterToo) {
+  ASSERT_TRUE(node_->engine->start().ok());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
+  const int joins = heard_[wire::FrameType::kJoin];
+  peer_->shakes_hands = false;
+  peer_->hang_up(0);
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 1));
+  ASSERT_NE(state(1), LinkState::kUp);
+  node_->engine->orders().renew_links();
+  agree_to_join(0);  // what was dialled before
+  peer_->shakes_hands = true;
+  node_->run(3 * kSecond_ns);
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3) << "of either link";
+  EXPECT_TRUE(stands() && both_up());
 }
 
 // Nobody else would dial for it.
