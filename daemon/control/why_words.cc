@@ -104,7 +104,7 @@ std::string promotion_words(const StatusView& view) {
   const bool etcd = asks_register(view.witness);
   if (etcd && !view.promotion.forgot)
     return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
-           view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";
+           view.peer.name + " may have gone on without this node; nothing that was acknowledged would be lost.";
   const std::string alone = "every write that " + view.peer.name + " accepted alone since the session was lost" +
                             (view.lost_wall_ns == 0 ? "" : " at " + format_time(view.lost_wall_ns / kSecond_ns));
   const std::string split = "; if it did accept any, that becomes a split brain when it returns.";

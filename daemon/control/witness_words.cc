@@ -58,12 +58,12 @@ StatusWords waiting_words(const StatusView& view) {
     words.action = capitalised(take_over_words(view.volume, peer, view.peer.answers)) + ".";
     return words;
   }
-  if (another)
-    words.status += (witness.holder.empty() ? "It names another generation"
-                                            : "It names " + witness.holder + " as the one that went on") +
-                    std::string(": what is here is older.") +
-                    (met ? "" : " When the two meet, this node becomes secondary, is brought up to date, and its "
-                                "clients are cut off.");
+  if (another)  // who was let go on may have written nothing since
+    words.status += (witness.holder.empty() ? "It names another generation: what is here is older."
+                                            : "It names " + witness.holder +
+                                                  " as the one that may have gone on: what is here may be older.") +
+                    (met ? "" : std::string(" When the two meet") + (witness.holder.empty() ? "" : ", and it did") +
+                                ", this node becomes secondary, is brought up to date, and its clients are cut off.");
   else if (witness.standing == WitnessStanding::kRefused || witness.standing == WitnessStanding::kLost ||
            witness.standing == WitnessStanding::kUnreachable)
     words.status += witness.error + "." + until_when(view);

@@ -17,7 +17,7 @@ namespace twinblock {
 struct WitnessEntry {
   std::string volume_uuid;  // of the volume that it is about, as format_uuid() has it
   uint64_t generation = 0;  // the history that counts: who does not know it has missed something
-  std::string holder;       // the node that went on with it alone; empty: both nodes share it
+  std::string holder;       // the node that was let go on with it alone; empty: both nodes share it
 
   bool operator==(const WitnessEntry&) const = default;
 };

@@ -1,6 +1,6 @@
 // What a witness' entry means for a node that wants to go on without its peer. Pure; any thread.
 //
-// The entry names the generation of the one who went on alone last, or the one that both nodes shared
+// The entry names the generation of the one who was let go on alone last, or the one that both nodes shared
 // when they were last together. Who knows that generation holds all that was acknowledged by its holder
 // before the two met again, and may replace the entry; who does not has missed something. Only one of
 // two that both know it can replace it, since the other one's generation is unknown to him then. Where
@@ -15,7 +15,7 @@ namespace twinblock {
 
 enum class ClaimVerdict {
   kReplace,    // it may be replaced
-  kOvertaken,  // it names a generation that this node does not know: its holder went on
+  kOvertaken,  // it names a generation that this node does not know: its holder was let go on
   kLost,       // nothing stands there, and there is another replica
 };
 

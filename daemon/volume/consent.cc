@@ -284,9 +284,9 @@ void Consent::judge(const WitnessReading& reading) {
   }
   if (reading.entry)
     refused(WitnessStanding::kRefused,
-            Error{"the witness says that " + (view_.holder.empty() ? "both nodes" : view_.holder) +
-                      " went on with generation " + metadata::format_generation(view_.generation) +
-                      ", which this node does not have",
+            Error{"the witness says that " +
+                      (view_.holder.empty() ? "both nodes went on" : view_.holder + " may have gone on alone") +
+                  ", in generation " + metadata::format_generation(view_.generation) + ", which this node does not know",
                   advice(WitnessStanding::kRefused), EBUSY, Retry::kNotNow});
   else
     refused(WitnessStanding::kLost,

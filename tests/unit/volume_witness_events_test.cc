@@ -53,5 +53,17 @@ TEST_F(WitnessEvents, WhatWasNotAskedIsNoAnswer) {
   for (const std::string& state : states) EXPECT_NE(state, "unknown");
 }
 
+// An entry says no more: the right may have been given, and not been used.
+TEST_F(WitnessEvents, WhoWasLetGoOnIsNotSaidToHaveGoneOn) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.reading = {entry(kClaim, "beta"), witness_.reading.revision + 1};
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused);
+  EXPECT_EQ(told("witness", "reason").back(), "the witness says that beta may have gone on alone, in generation " +
+                                                  metadata::format_generation(kClaim) +
+                                                  ", which this node does not know");
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

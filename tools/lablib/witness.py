@@ -100,7 +100,7 @@ def holders(entries):
         volume = key.removeprefix(VOLUMES).partition("/")[0]
         try:
             entry = json.loads(value)
-            who = f"{entry['holder']} went on alone" if entry["holder"] else "shared by both nodes"
+            who = f"{entry['holder']} may have gone on alone" if entry["holder"] else "shared by both nodes"
             said.append(f"{volume}: {who}, generation {entry['generation']}")
         except (ValueError, TypeError, KeyError):
             said.append(f"{volume}: what stands there makes no sense: {value!r}")

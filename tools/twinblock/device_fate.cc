@@ -47,7 +47,7 @@ FateVerdict device_fate(const Attachment& attachment, const json& status, bool s
   const json witness = object_at(status, "witness");
   const std::string holder = text_at(witness, "holder");
   if (text_at(witness, "state") == "refused" && !holder.empty() && holder == text_at(peer, "name"))
-    return {Fate::kEnd, "the witness says that " + holder + " went on without " + node};
+    return {Fate::kEnd, "the witness says that " + holder + " may have gone on without " + node};
   return {Fate::kWait, node + " is not primary, and a new promotion can't serve what waits in the device", ""};
 }
 

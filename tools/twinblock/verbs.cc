@@ -234,7 +234,7 @@ std::vector<Verb> role_verbs() {
        "primary (also: was so already); 7 refused for good, until somebody mends it: half-copied, "
        "outdated, not initialised, its disk or a flush failed; 8 refused now: the peer is primary, "
        "or was when it was last heard (also where it is silent since; without a witness it takes "
-       "--peer-is-dead then), or the witness says that it went on alone; 9 it may succeed later: the "
+       "--peer-is-dead then), or the witness says that it may have gone on alone; 9 it may succeed later: the "
        "witness can't be reached, the peer has not answered, or may hold more than this node, whose "
        "host was started anew, or this node is changing its role or being brought up to date. With --json the same is \"refused\": \"for_good\", \"now\" or "
        "\"later\".\n"
