@@ -31,6 +31,7 @@ void Link::came_up(Channel& channel, uint64_t now_ns) {
   up_since_ns_ = now_ns;
   answers_ = false;
   rejoin_.joined();
+  if (channel.dialled()) rejoin_.end_renewal_before(channel.opened_ns());
   errors_.came_up();
   meter_.restarted();
 }
@@ -44,7 +45,6 @@ void Link::went_down() {
 
 void Link::session_lost() {
   rejoin_.cancel();
-  rejoin_.end_renewal();  // what is made from now on has the new key
   meter_.restarted();
   in_rate_.stopped();
   out_rate_.stopped();

@@ -192,7 +192,6 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
     replace(channel.link(), channel.renews() ? LinkEnd::kRenewed : LinkEnd::kLost,
             "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
-    channel.link().rejoin().end_renewal_before(channel.opened_ns());
     session_.link_up(channel);
     renew_next();
     return channel.open();

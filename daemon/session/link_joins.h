@@ -30,8 +30,8 @@ class LinkJoins {
   void schedule_in_turn(Link& link, uint64_t delay_ns = 0);
   // All links have fallen silent: each is dialled anew.
   void replace_silent();
-  // Each link gets a new connection, one link after the other: one that is dialled now has the key of
-  // now. The old one goes when the new one stands, and stays when a peer that is there does not take it.
+  // Each link gets a new connection, one link after the other, in this session or the next: one that is dialled
+  // now has the key of now. The old one goes when the new one stands, and stays when a peer that is there does not take it.
   void renew_all();
   // The next one of these, if none is under way: at each tick, as a link may not have been up or heard, or been
   // dialled for another reason.

@@ -98,9 +98,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void pause_reading(bool paused);
 
   // LinkJoins::renew_all().
-  void renew_links() {
-    if (established_) joins_.renew_all();
-  }
+  void renew_links() { joins_.renew_all(); }
   // This node's keys are others now: who has proven one that was dropped, and has no part in a session yet,
   // gets none. What is up stays: a renewal replaces it without a loss.
   void keys_changed();

@@ -278,6 +278,27 @@ TEST_F(RenewalTest, ThatASilentPeerDoesNotAnswerIsTriedAgain) {
   EXPECT_EQ(heard_[wire::FrameType::kJoin], 3);
 }
 
+// … nor one whose session was lost over that, and who dials for the next one with the key that he has.
+TEST_F(RenewalTest, IsOfTheNextSessionToo) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  peer_speaks(false);
+  node_->engine->orders().renew_links();
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(1));
+  peer_->listens = false;
+  for (int i = 0; i < 100 && stands(); ++i) node_->run(kMoment_ns);
+  ASSERT_FALSE(stands());
+  peer_speaks(true);
+  peer_->dial(0);
+  for (int i = 0; i < 1000 && !stands(); ++i) node_->run(kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  peer_->listens = true;
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(2));
+  EXPECT_TRUE(join_.renews);
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 2);
+}
+
 TEST_F(RenewalOfTwoTest, IsOfALinkThatComesUpLaterToo) {
   ASSERT_TRUE(node_->engine->start().ok());
   ASSERT_NO_FATAL_FAILURE(wait_for_both());
