@@ -25,19 +25,21 @@ std::string unseen(const StatusView& view) {
 StatusWords degraded_words(const StatusView& view) {
   StatusWords words;
   const size_t places = view.unreadable_places;
-  words.status = "Every write is on both replicas, but this node's disk can't be read in " +
-                std::to_string(places) + (places == 1 ? " place" : " places") + " (" +
-                view.read_error + "); " + view.peer.name +
-                "'s replica answers in its stead. After " +
-                std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
-  words.action = "Look at the disk that holds " + view.backing +
-                " (dmesg, smartctl) and replace it" +
-                (is_primary(view.role)
-                     ? ", after you have detached, run `twinblock demote " + view.volume +
-                           "` here and `twinblock promote " + view.volume + "` on " +
-                           view.peer.name
-                     : "") +
-                "; then, or if it is well, restart twinblockd here; " + kDiskReplaced + ".";
+  words.status = "Every write is on both replicas, but this node's disk can't be read in " + std::to_string(places) +
+                 (places == 1 ? " place" : " places") + " (" + view.read_error + "); " + view.peer.name +
+                 "'s replica answers in its stead. ";
+  if (view.peer_reads_fail) {
+    words.status += "That one can't be read in places either, so that neither disk is given up for them.";
+    words.action = "Copy what the device holds elsewhere before either disk is replaced: of what one of them can't be "
+                   "read in, the other one has the only copy.";
+    return words;
+  }
+  words.status += "After " + std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
+  words.action = "Look at the disk that holds " + view.backing + " (dmesg, smartctl) and replace it" +
+                 (is_primary(view.role) ? ", after you have detached, run `twinblock demote " + view.volume +
+                                              "` here and `twinblock promote " + view.volume + "` on " + view.peer.name
+                                        : "") +
+                 "; then, or if it is well, restart twinblockd here; " + kDiskReplaced + ".";
   return words;
 }
 

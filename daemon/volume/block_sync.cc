@@ -228,7 +228,7 @@ void BlockSync::answered(Run& run, const PeerAnswer& answer) {
     return;
   }
   // What the peer can't read is different: writing it anew may mend it.
-  if (answer.error != 0) disks_.peer_reads_fail();
+  if (answer.error != 0 && !run.task.send) disks_.peer_reads_fail();
   const uint64_t blocks =
       (run.outcome.range.length() + limits::kBlockBytes - 1) / limits::kBlockBytes;
   const bool readable = answer.error == 0 && answer.payload.size() == blocks * sizeof(Digest);

@@ -87,7 +87,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes, uint64_t length_b
 // still to answer for it.)
 void DiskHealth::tell_peer_of_giving_up() {
   if (std::exchange(given_up_unasked_, false))
-    core_.session.drop(core_.node + "'s disk is no longer used: " + in_words(), limits::kPeerDiskRetry_ns);
+    core_.session.drop(core_.node + "'s disk is no longer used: " + in_words(), limits::kReconnectDelayMin_ns);
 }
 
 // The peer stands in from now on, if it can.
@@ -251,6 +251,7 @@ void DiskHealth::tell_stall(uint64_t stalled_ns, bool well, bool& told, const ch
 void DiskHealth::copied_anew() {
   core_.state().set_flush_failed(flush_failed_);
   note_.clear();
+  peer_reads_fail_ = false;
 }
 
 // What a failed flush may have lost here is not mended by having sent it to the peer.

@@ -46,9 +46,12 @@ class DiskHealth {
   // A flush of this node's own, which may have covered more than what it was for: by the node's role, one of these.
   void own_flush_failed(const DiskRequest& request);
   void read_failed(int error, uint64_t offset_bytes, uint64_t length_bytes);
-  // The peer's disk could not be read at some place, or it asks for what its own does not give: for as long as this
-  // session stands, neither node gives its disk up for places that can't be read, as the other may need what is around them.
+  // The peer's disk could not be read at some place, or it asks for what its own does not give: neither node gives its disk
+  // up for places that can't be read, as the other may need what is around them …
   void peer_reads_fail() { peer_reads_fail_ = true; }
+  // … until all of one is compared and written anew from the other, this node's or the peer's. (From the peer's also by
+  // copied_anew().)
+  void peer_is_copied_anew() { peer_reads_fail_ = false; }
   // The disk took these bytes.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
     read_errors_.written(offset_bytes, length_bytes);
@@ -68,7 +71,6 @@ class DiskHealth {
   void peer_is_back() {
     peer_error_.clear();
     peer_refused_ns_ = 0;
-    peer_reads_fail_ = given_up_unasked_ = false;
   }
   // From time to time: whether a flush takes long goes on record, since only this process would be told of its
   // failure. …
@@ -116,6 +118,7 @@ class DiskHealth {
     return core_.stance().clients_wait() && (!local_ok() || !any_failed());
   }
   [[nodiscard]] const ReadErrors& read_errors() const { return read_errors_; }
+  [[nodiscard]] bool peer_has_bad_places() const { return peer_reads_fail_; }
   // The latest one at a new place: a sentence.
   [[nodiscard]] const std::string& read_error() const { return read_error_; }
   // What a disk of this node refused last: a sentence; empty once all is whole again.
@@ -166,8 +169,8 @@ class DiskHealth {
   uint64_t note_writes_ = 0;  // … and how many writes had been made by then
   bool metadata_failure_told_ = false;
   bool record_failure_told_ = false;
-  bool peer_reads_fail_ = false;    // in this session
-  bool given_up_unasked_ = false;   // by a secondary, and no answer of its tells the peer so
+  bool peer_reads_fail_ = false;
+  bool given_up_unasked_ = false;  // by a secondary, and no answer of its tells the peer so
   std::string peer_error_;
   std::string peer_error_file_;
   uint64_t peer_refused_ns_ = 0;  // when it was last that it had no room, of which that tells; 0: it does not

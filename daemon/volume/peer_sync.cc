@@ -263,6 +263,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     else
       core_.differences().all_missed();
     core_.differences().set_valid(true);
+    parts_.disks.peer_is_copied_anew();
   }
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must

@@ -86,6 +86,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   if (view.stalled_ns > 0) view.stalled_file = disks.stalled_file();
   view.metadata_failed = disks.metadata_error() != 0;
   view.unreadable_places = disks.read_errors().places();
+  view.peer_reads_fail = disks.peer_has_bad_places();
   view.read_error = disks.read_error();
   view.read_errors = disks.read_errors().total();
 }

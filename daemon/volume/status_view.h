@@ -164,6 +164,7 @@ struct StatusView {
   std::string stalled_file;     // … and which
   bool metadata_failed = false; // its record, or the intents, can't be written any more
   size_t unreadable_places = 0; // of the local disk: the peer answers in its stead
+  bool peer_reads_fail = false; // of the peer's there are some, too, or were
   std::string read_error;       // … and the latest one: a sentence
   uint64_t read_errors = 0;  // since start: reads that the local disk failed
   uint64_t clients = 0;

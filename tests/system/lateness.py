@@ -27,8 +27,8 @@ class Lateness:
             now = time.monotonic()
             if now - last > 2 * TICK_S:
                 self.gaps.append((last + TICK_S, now))
-            last = now
             self.ticked()
+            last = time.monotonic()
 
     def ticked(self):
         """For what else is to be looked at now and then."""

@@ -16,7 +16,7 @@ from links_support import (LINK_TIMEOUT_S, MIB, STALL_S, MixedLoad, Undisturbed,
 from support import Fio, assert_identical, connection, ctl, wait_until
 
 USED_BYTES = 8 * MIB  # what carries as much carries data
-FULL = [pytest.mark.long, pytest.mark.seconds(240)]
+FULL = [pytest.mark.long, pytest.mark.seconds(600)]
 
 
 @pytest.fixture

@@ -45,6 +45,20 @@ TEST(PeerDiskInStatus, ItIsToBeMendedWhereThisNodeGoesOnAlone) {
   EXPECT_TRUE(words.action.ends_with("It is tried again every 10.00 s.")) << words.action;
 }
 
+TEST(PeerDiskInStatus, NeitherOfTwoWithBadPlacesIsToBeReplacedAtOnce) {
+  StatusView view = alpha_in(VolumeState::kDegraded);
+  view.role = Role::kPrimary;
+  view.unreadable_places = 20;
+  view.read_error = "read /dev/vg0/r0 at offset 4096: Input/output error";
+  EXPECT_TRUE(has(status_words(view).status, "After 16 places the disk counts as failed."));
+  view.peer_reads_fail = true;
+  const StatusWords words = status_words(view);
+  EXPECT_TRUE(has(words.status, "neither disk is given up")) << words.status;
+  EXPECT_FALSE(has(words.status, "counts as failed")) << words.status;
+  EXPECT_TRUE(words.action.starts_with("Copy what the device holds elsewhere")) << words.action;
+  EXPECT_FALSE(has(words.action, "promote")) << words.action;
+}
+
 TEST(PeerDiskInStatus, WhoseClientsWaitIsStillToldHowToGoOn) {
   const StatusWords words = status_words(waits_for_witness(VolumeState::kFrozen));
   EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;"))

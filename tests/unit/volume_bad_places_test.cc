@@ -81,9 +81,24 @@ class BadPlacesTest : public LostPeerTest {
   // Where the peer's is number 40.
   void have_too_many_bad_places() {
     for (uint64_t i = 0; i < 2 * limits::kBadPlacesMax; ++i) ASSERT_EQ(read_badly(2 * i + 1), 0) << i;
+    EXPECT_TRUE(node_->engine->status().peer_reads_fail);
     EXPECT_FALSE(node_->engine->status().mine.disk_failed);
     EXPECT_EQ(read(40, 1), 0);
     EXPECT_EQ(whose(), "h");
+  }
+  void lose_the_disk_to_bad_places() {
+    for (uint64_t i = 0; i < limits::kBadPlacesMax; ++i) ASSERT_EQ(read_badly(2 * i + 1), 0) << i;
+    EXPECT_TRUE(node_->engine->status().mine.disk_failed);
+  }
+  void verify(VerifyOrder order) {
+    node_->engine->orders().verify(order, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    node_->run(kLong_ns);
+  }
+  void be_in_duplex_again() {
+    promote();
+    const auto whole = [this] { return node_->engine->inside().phase() == Phase::kDuplex; };
+    for (int i = 0; i < 100 && !whole(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(whole());
   }
 
   std::vector<std::byte> data_;
@@ -215,9 +230,39 @@ TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerWhoseReadsFail) {
 TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerThatCanNotCompareAPlace) {
   begin_with_zeroes();
   peer_->unreadable_at = 40;
-  node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
-  node_->run(kLong_ns);
+  verify(VerifyOrder::kCompare);
   have_too_many_bad_places();
+}
+TEST_F(BadPlacesTest, ADiskIsKeptInTheNextSessionToo) {
+  begin_with_zeroes();
+  peer_->unreadable_at = 40;
+  verify(VerifyOrder::kCompare);
+  have_too_many_bad_places();
+  part();
+  meet(true);
+  ASSERT_NO_FATAL_FAILURE(be_in_duplex_again());
+  peer_->unreadable_at = 40;
+  have_too_many_bad_places();
+}
+// Or else a disk that gives next to nothing would be asked for ever.
+TEST_F(BadPlacesTest, ADiskIsNotKeptForPlacesOfThePeersThatAreWrittenAnew) {
+  begin_with_zeroes();
+  peer_->unreadable_at = 40;
+  verify(VerifyOrder::kRepair);
+  peer_->unreadable_at.reset();
+  lose_the_disk_to_bad_places();
+}
+TEST_F(BadPlacesTest, ADiskIsNotKeptForAPeerThatWasCopiedAnew) {
+  begin_with_zeroes();
+  peer_->unreadable_at = 40;
+  verify(VerifyOrder::kCompare);
+  have_too_many_bad_places();
+  part();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->instance = {7};
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+  ASSERT_NO_FATAL_FAILURE(be_in_duplex_again());
+  lose_the_disk_to_bad_places();
 }
 
 // A node whose peer is primary, and asks it for nothing but what a comparison asks for.
