@@ -181,27 +181,6 @@ TEST_F(HostilePeerTest, WhoWaitsToJoinKeepsNobodyOut) {
   EXPECT_EQ(challenges, before + kJoins) << "one was closed unheard";
 }
 
-// Data that has overtaken the generation is held. It may not keep the receive slab that it lies in, nearly all of which
-// was used for other frames.
-TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
-  const size_t before = allocated_bytes();
-  constexpr size_t kHeld = 100;
-  const std::vector<std::byte> one(1, std::byte{7});
-  for (size_t i = 0; i < kHeld; ++i) {
-    const wire::HeaderBytes data = wire::seal(
-        wire::to_header(wire::DataFrame{.request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = 1}), one);
-    peer_->send(0, data);
-    peer_->send(0, one);
-    send(limits::kReceiveSlabBytes / sizeof(wire::FrameHeader),
-         [this] { return wire::to_header(wire::HeartbeatFrame{.sent_ns = node_->scheduler.now_ns()}); });
-    node_->run(60 * kMillisecond_ns);
-  }
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(stands()) << "a good source's data may come early";
-  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 40 * kMiB);
-}
-
 // A disk without work does not stand still: the first request after an hour has its time.
 TEST_F(HostilePeerTest, ADiskStandsStillOnlyWithARequest) {
   std::optional<uint64_t> still_ns;  // as the last heartbeat says
@@ -347,84 +326,6 @@ TEST_F(HostilePeerTest, AFlushHasMoreTimeWhereNobodyCanTellWhetherTheDiskGetsOn)
   EXPECT_GT(still_ns, config_.disk_timeout_ns) << "but not for ever";
 }
 
-TEST_F(HostilePeerTest, EarlyDataOfALostSessionTakesNoRoomOfTheNextOnes) {
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
-  const std::vector<std::byte> data(kVolumeBytes, std::byte{7});
-  for (int session = 0; session < 3; ++session) {
-    for (uint64_t sent = 0; sent < limits::kReceiveBytesMax / 2; sent += data.size()) {
-      peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
-                                                                .offset_bytes = 0,
-                                                                .length_bytes = data.size()}),
-                                data));
-      peer_->send(0, data);
-      node_->run(20 * kMillisecond_ns);
-    }
-    ASSERT_TRUE(stands()) << "a good source's data may come early: session " << session;
-    peer_->listens = false;
-    while (peer_->up()) peer_->hang_up(0);
-    for (int i = 0; i < 1000 && stands(); ++i) node_->run(50 * kMillisecond_ns);
-    ASSERT_FALSE(stands());
-    peer_->listens = true;
-    for (int i = 0; i < 1000 && !stands(); ++i) node_->run(50 * kMillisecond_ns);
-    ASSERT_TRUE(stands());
-    node_->run(3 * kSecond_ns);  // the other link joins
-  }
-}
-
-// … and is not written there: what lies there by then may be newer.
-TEST_F(HostilePeerTest, EarlyDataOfALostSessionIsNotAppliedInTheNextOne) {
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
-  const auto send_early = [this](uint64_t block, std::byte value) {
-    const std::vector<std::byte> data(limits::kBlockBytes, value);
-    peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
-                                                              .offset_bytes = block * limits::kBlockBytes,
-                                                              .length_bytes = data.size()}),
-                              data));
-    peer_->send(0, data);
-    node_->run(20 * kMillisecond_ns);
-  };
-  send_early(0, std::byte{7});
-  ASSERT_TRUE(stands());
-  peer_->listens = false;
-  while (peer_->up()) peer_->hang_up(0);
-  for (int i = 0; i < 1000 && stands(); ++i) node_->run(50 * kMillisecond_ns);
-  ASSERT_FALSE(stands());
-  peer_->listens = true;
-  for (int i = 0; i < 1000 && !stands(); ++i) node_->run(50 * kMillisecond_ns);
-  ASSERT_TRUE(stands());
-  node_->run(3 * kSecond_ns);  // the other link joins
-  send_early(1, std::byte{8});
-  metadata::Generations told = record_.generations;
-  told.advance(20);
-  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationInconsistent);
-  wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
-  wire::set_order(header, ++*peer_->control());
-  peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
-  peer_->send(0, wire::bytes_of(payload));
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(stands());
-  EXPECT_EQ(node_->data.contents[limits::kBlockBytes], std::byte{8}) << "it came early in this one";
-  EXPECT_EQ(node_->data.contents[0], std::byte{0});
-}
-
-// A good source's, which waits for answers, is never more.
-TEST_F(HostilePeerTest, EarlyDataIsHeldUpToABound) {
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
-  peer_->listens = false;
-  const std::vector<std::byte> data(kVolumeBytes, std::byte{7});
-  uint64_t sent = 0;
-  for (; stands() && sent < 2 * limits::kReceiveBytesMax; sent += data.size()) {
-    peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
-                                                              .offset_bytes = 0,
-                                                              .length_bytes = data.size()}),
-                              data));
-    peer_->send(0, data);
-    node_->run(20 * kMillisecond_ns);
-  }
-  EXPECT_FALSE(stands());
-  EXPECT_GT(sent, limits::kReceiveBytesMax / 2);
-}
-
 TEST_F(HostilePeerTest, WhatIsPackedWeighsWhatItIsUnpacked) {
   ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
   const std::vector<std::byte> raw(64 * kKiB);
@@ -475,37 +376,6 @@ TEST_F(HostilePeerTest, WhoEchoesWhatIsStillToBeSaidHasNotHeardIt) {
   beat(~uint64_t{0});
   for (uint64_t ns = 0; stands() && ns < 3 * config_.peer_timeout_ns; ns += limits::kHeartbeatInterval_ns) beat(0);
   EXPECT_FALSE(stands()) << "it is heard, and has not heard this node";
-}
-
-// It would be sent again elsewhere, and what lies here would land after that.
-TEST_F(HostilePeerTest, AConnectionIsNotRetiredWhileEarlyDataOfItIsHeld) {
-  size_t retired = 0;
-  peer_->hears = [&retired](const wire::FrameHeader& header) {
-    retired += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kRetired));
-  };
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
-  peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
-  const std::vector<std::byte> block(4 * kKiB, std::byte{7});
-  const wire::DataFrame data{.request = peer_->next_sequence(), .length_bytes = block.size()};
-  peer_->send(0, wire::seal(wire::to_header(data), block));
-  peer_->send(0, block);
-  node_->run(20 * kMillisecond_ns);
-  peer_->retire(0, false);
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(stands());
-  EXPECT_EQ(retired, 0u);
-  metadata::Generations told = record_.generations;
-  told.advance(0xABCD);
-  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationInconsistent);
-  for (int i = 0; i < 10 && retired == 0; ++i) {  // a copy may be taken first
-    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{.request = peer_->next_sequence()});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(1, wire::seal(header, wire::bytes_of(payload)));
-    peer_->send(1, wire::bytes_of(payload));
-    node_->run(kSecond_ns);
-  }
-  EXPECT_EQ(retired, 1u);
-  EXPECT_TRUE(std::equal(block.begin(), block.end(), node_->data.contents.begin()));
 }
 
 }  // namespace
