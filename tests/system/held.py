@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import threading
 
 import nbd
 
@@ -67,12 +68,22 @@ class Held:
         self.handle = None  # as a client that is killed
 
 
-def lose_peer(lab, requests):
-    """Something is acknowledged and not flushed then: there is something to promise for a flush."""
-    requests.handle.pwrite(DATA, DATA_AT + len(DATA))
-    lab.kill("beta")
+def lose_peer(lab, requests, take_away=None):
+    """By its death, or otherwise. Something is acknowledged and not flushed then: there is something to promise for a
+    flush. So one write follows the other until one waits: what lies there for a second a primary flushes by itself."""
+    taken = threading.Thread(target=take_away or (lambda: lab.kill("beta")))
     requests.begin()
-    lab.wait_status("alpha", lambda status: status["frozen"], what="that it is frozen")
+    taken.start()
+
+    def waits():
+        if "write" in requests.poll():
+            requests.answers.clear()
+            requests.begun = 0
+            requests.begin()
+        return lab.status("alpha")["frozen"] and "write" not in requests.poll()
+
+    wait_until(waits, what="that it is frozen, and a write waits")
+    taken.join()
     requests.begin_more()
 
 

@@ -173,13 +173,13 @@ def test_nobody_is_asked_while_the_peer_is_there(pair):
 def test_frozen_primary_yields_to_the_one_that_went_on(apart):
     """Its clients are cut off, and are told no error; what they had written and nobody acknowledged is gone."""
     network = apart.network()
-    with Held(apart) as requests:
-        requests.handle.pwrite(DATA, 8 * MIB)  # and not flushed
+
+    def cut():
         network.cut("witness-alpha")
         network.cut("link1")
-        requests.begin()
-        apart.wait_status("alpha", lambda status: status["frozen"], what="that it is frozen")
-        requests.begin_more()
+
+    with Held(apart) as requests:
+        lose_peer(apart, requests, cut)
         promoted(apart, "beta")
         writes(apart, "beta")
         still_frozen(apart, requests)
