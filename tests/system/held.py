@@ -72,6 +72,7 @@ def lose_peer(lab, requests, take_away=None):
     """By its death, or otherwise. Something is acknowledged and not flushed then: there is something to promise for a
     flush. So one write follows the other until one waits: what lies there for a second a primary flushes by itself."""
     taken = threading.Thread(target=take_away or (lambda: lab.kill("beta")))
+    requests.handle.pwrite(DATA, DATA_AT + len(DATA))
     requests.begin()
     taken.start()
 
