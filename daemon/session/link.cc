@@ -22,7 +22,6 @@ void Link::enable() {
 void Link::disable() {
   enabled_ = false;
   rejoin_.cancel();
-  rejoin_.end_renewal();
 }
 
 void Link::came_up(Channel& channel, uint64_t now_ns) {

@@ -57,9 +57,9 @@ void LinkJoins::replace_silent() {
 }
 
 void LinkJoins::renew_all() {
-  // Also where it is not up: what is being dialled has the key of before, and so may what the peer dials.
-  for (const auto& link : links_.all())
-    if (link->enabled()) link->rejoin().want_renewal(env_.clock.now_ns());
+  // Also where it is not up, or disabled: what is being dialled has the key of before, and so may what the peer dials
+  // later.
+  for (const auto& link : links_.all()) link->rejoin().want_renewal(env_.clock.now_ns());
   renew_next();
 }
 
@@ -255,10 +255,11 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
   if (renewed) {
     // What became of it says nothing of a link that has lost its connection meanwhile: that one is
     // dialled for itself.
-    if (speaks(link)) link.rejoin().end_renewal_before(opened_ns);
+    const bool is_a_no = failure != Failure::kLater && failure != Failure::kNoSession;
+    if (is_a_no && speaks(link)) link.rejoin().end_renewal_before(opened_ns);
     session_.note_error(link, reason);
     if (link.up() == nullptr) schedule(link, LinkDamping::kRetryMin_ns);
-    renew_next();
+    if (is_a_no) renew_next();  // else at the next tick: what is not to be yet would not be now either
     return;
   }
   if (failure != Failure::kLater) session_.note_error(link, reason);

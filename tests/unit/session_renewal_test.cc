@@ -85,6 +85,13 @@ class RenewalTest : public testing::Test {
     peer_->send(which, wire::seal(wire::to_header(wire::JoinFrame{
                            .incarnation = join_.incarnation, .dialler = join_.dialler, .acceptor = join_.acceptor})));
   }
+  // … or refuses it.
+  void refuse_to_join(uint32_t error) {
+    peer_->send(0, wire::seal(wire::to_header(wire::RefuseFrame{.incarnation = join_.incarnation,
+                                                               .dialler = join_.dialler,
+                                                               .acceptor = join_.acceptor,
+                                                               .error = error})));
+  }
   // The links do, while the peer's disk is busy, and then they stay.
   void break_again_and_again() {
     ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
@@ -120,6 +127,23 @@ class RenewalOfTwoTest : public RenewalTest {
   [[nodiscard]] bool both_up() const { return state(0) == LinkState::kUp && state(1) == LinkState::kUp; }
   void wait_for_both() {
     for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMoment_ns);
+    ASSERT_TRUE(both_up());
+  }
+  void order(LinkOrder order) {
+    bool said_ok = false;
+    node_->engine->orders().change_link(order, LinkConfig{"backup", {}, 0},
+                                        [&said_ok](const Result<std::string>& said) { said_ok = said.ok(); });
+    for (int i = 0; i < 100 && !said_ok; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_TRUE(said_ok);
+  }
+  // The backup link, which is disabled, is enabled, and the peer is the first to dial, with the key that it has.
+  void enable_for_the_peer() {
+    peer_->listens = false;
+    ASSERT_NO_FATAL_FAILURE(order(LinkOrder::kEnable));
+    node_->run(10 * kMillisecond_ns);
+    peer_->listens = true;
+    peer_->dial(1);
+    for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMillisecond_ns);
     ASSERT_TRUE(both_up());
   }
 };
@@ -278,6 +302,52 @@ TEST_F(RenewalTest, ThatASilentPeerDoesNotAnswerIsTriedAgain) {
   EXPECT_EQ(heard_[wire::FrameType::kJoin], 3);
 }
 
+// Both mean to try again: the peer has put another connection in its place, or lost the session, which this node has not
+// seen yet.
+TEST_F(RenewalTest, ThatIsToComeLaterIsNotForgotten) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  int joins = 0;
+  for (const uint32_t error : {EAGAIN, ESTALE}) {
+    peer_->shakes_hands = false;
+    node_->engine->orders().renew_links();
+    ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 1));
+    refuse_to_join(error);
+    peer_->shakes_hands = true;
+    ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 2));
+    EXPECT_TRUE(join_.renews);
+    node_->run(3 * kSecond_ns);
+    EXPECT_TRUE(stands());
+    EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 2);
+    joins += 2;
+  }
+}
+
+TEST_F(RenewalTest, ThatIsToComeLaterIsNotTriedAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  peer_->shakes_hands = false;
+  node_->engine->orders().renew_links();
+  for (int i = 0, refused = 0; i < 1000; ++i) {
+    node_->run(kMillisecond_ns);
+    if (heard_[wire::FrameType::kJoin] == refused) continue;
+    refused = heard_[wire::FrameType::kJoin];
+    refuse_to_join(EAGAIN);
+  }
+  EXPECT_GE(heard_[wire::FrameType::kJoin], 3);
+  EXPECT_LE(heard_[wire::FrameType::kJoin], 20);
+}
+
+TEST_F(RenewalTest, ThatThePeerDoesNotWantIsNotTriedAgain) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  peer_->shakes_hands = false;
+  node_->engine->orders().renew_links();
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(1));
+  refuse_to_join(0);
+  peer_->shakes_hands = true;
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 1);
+}
+
 // … nor one whose session was lost over that, and who dials for the next one with the key that he has.
 TEST_F(RenewalTest, IsOfTheNextSessionToo) {
   ASSERT_NO_FATAL_FAILURE(be_primary());
@@ -313,6 +383,42 @@ TEST_F(RenewalOfTwoTest, IsOfALinkThatComesUpLaterToo) {
   node_->run(3 * kSecond_ns);
   EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3) << "of either link";
   EXPECT_TRUE(stands() && both_up());
+}
+
+TEST_F(RenewalOfTwoTest, IsOfALinkThatIsEnabledLaterToo) {
+  ASSERT_TRUE(node_->engine->start().ok());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
+  ASSERT_NO_FATAL_FAILURE(order(LinkOrder::kDisable));
+  const int joins = heard_[wire::FrameType::kJoin];
+  node_->engine->orders().renew_links();
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 1));
+  ASSERT_NO_FATAL_FAILURE(enable_for_the_peer());
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 3));  // after the answer to the peer's
+  EXPECT_TRUE(join_.renews);
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands() && both_up());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3);
+}
+
+// The other link's is under way, and the order comes first.
+TEST_F(RenewalOfTwoTest, IsOfALinkThatIsDisabledMeanwhileToo) {
+  ASSERT_TRUE(node_->engine->start().ok());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
+  peer_->shakes_hands = false;
+  const int joins = heard_[wire::FrameType::kJoin];
+  node_->engine->orders().renew_links();
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 1));
+  ASSERT_NO_FATAL_FAILURE(order(LinkOrder::kDisable));
+  agree_to_join(0);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(heard_[wire::FrameType::kJoin], joins + 1);
+  peer_->shakes_hands = true;
+  ASSERT_NO_FATAL_FAILURE(enable_for_the_peer());
+  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 3));  // after the answer to the peer's
+  EXPECT_TRUE(join_.renews);
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands() && both_up());
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3);
 }
 
 // Nobody else would dial for it.
