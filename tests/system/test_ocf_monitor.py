@@ -51,10 +51,14 @@ def test_a_node_to_which_the_witness_says_no_is_to_be_recovered_on_the_other_one
     """Not one that has degraded: Pacemaker would leave the service on it, and what is asked there waits."""
     _, agents = pair
     alpha, beta = agents["alpha"], agents["beta"]
-    refused = {"kind": "etcd", "state": "refused", "holder": "beta"}
-    alpha.status_says(witness=refused, state="frozen")
-    code, said = alpha.run("monitor", OCF_RESKEY_CRM_meta_interval="10000")
-    assert (code, alpha.score()) == (FAILED_PROMOTED, None) and "beta may have gone on alone" in said, said
+    refused = {"kind": "etcd", "state": "refused", "holder": "beta", "error": "the witness says that beta may have gone on"}
+    # A fence command knows no holder.
+    by_command = {"kind": "command", "state": "refused", "holder": "", "error": "x says (exit status 6) that beta refuses"}
+    for told in (refused, by_command):
+        alpha.status_says(witness=told, state="frozen")
+        code, said = alpha.run("monitor", OCF_RESKEY_CRM_meta_interval="10000")
+        assert (code, alpha.score()) == (FAILED_PROMOTED, None), said
+        assert f"this node may not go on: {told['error']}" in said and "since" not in said, said
     # A secondary that stands apart: what the witness has of itself is no hindrance.
     for holder, score in (("alpha", None), ("beta", 1000)):
         beta.status_says(witness={**refused, "holder": holder}, state="waiting")
