@@ -48,7 +48,8 @@ class KeyRenewal : public testing::Test {
         EXPECT_EQ(in_the_file(), (std::vector{old_.fingerprint, next_.fingerprint})) << "the old one is in use";
         links.push_back({{"name", "far"}, {"state", "up"}, {"encryption", "TLS 1.3, key " + old_.fingerprint}});
       }
-      return ScriptedNode::good({{"volume", "r0"}, {"config", config_}, {"links", links}});
+      const json peer{{"name", "beta"}, {"silent_ms", silent_ms_}};
+      return ScriptedNode::good({{"volume", "r0"}, {"config", config_}, {"links", links}, {"peer", peer}});
     });
     Options options;
     options.node.socket = socket;
@@ -73,6 +74,7 @@ class KeyRenewal : public testing::Test {
   std::string link_state_ = "up";
   std::string lost_at_;             // the order during which the link is lost, and comes back with the key of before
   bool with_the_old_key_ = false;
+  int silent_ms_ = 20;              // for so long nothing has come from the peer
   int dies_at_ = 0;          // during this renewal: it answers no questions from then on; 0: never
   int far_is_late_for_ = 0;  // so many answers have another link, which rests on the old key
   std::vector<std::string> orders_;  // what the node was told to do with its keys
@@ -136,6 +138,16 @@ TEST_F(KeyRenewal, WithoutALinkTheOldKeyStays) {
   EXPECT_EQ(refused.error().action, "wait until a link is up, and run `twinblock key renew r0` again");
   EXPECT_EQ(in_the_file(), fingerprints({old_, next_}));
   EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload"}));
+}
+
+// It stands still, and its link is up for a while yet: whatever its file holds, it takes no new connection.
+TEST_F(KeyRenewal, BesideASilentPeerNothingIsToBeDoneToItsFile) {
+  lost_at_ = "renew";
+  silent_ms_ = 25000;
+  const Result<Output> refused = renew([] {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().action, "wait until beta is heard, and run `twinblock key renew r0` again");
+  EXPECT_EQ(in_the_file(), fingerprints({old_, next_}));
 }
 
 // What was connected with a key that was taken out stays so until it is renewed: who reloads is to know.

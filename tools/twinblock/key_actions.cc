@@ -21,6 +21,7 @@ using nlohmann::json;
 
 constexpr std::chrono::nanoseconds kRenewPatience{limits::kKeyRenewal_ns};
 constexpr std::chrono::milliseconds kRenewLook{20};
+constexpr uint64_t kPeerSilent_ns = kSecond_ns;
 
 // What the volume's file says of it.
 struct KeyPlace {
@@ -173,8 +174,13 @@ bool all_have(const json& status, const std::string& key, std::string& missing) 
 // perhaps because it was stolen: this file, which still has both, is not to be written over that one's.
 std::string what_to_do(const json& status, const KeyPlace& place) {
   const auto is_up = [](const json& link) { return text_at(link, "state") == "up"; };
+  const std::string again = ", and run `twinblock key renew " + place.volume + "` again";
   if (const json links = array_at(status, "links"); std::none_of(links.begin(), links.end(), is_up))
-    return "wait until a link is up, and run `twinblock key renew " + place.volume + "` again";
+    return "wait until a link is up" + again;
+  // Its host stands still: whatever keys it has, it takes no connection.
+  const json peer = status.value("peer", json::object());
+  if (time_at_ns(peer, "silent_ms", static_cast<double>(kMillisecond_ns)) > kPeerSilent_ns)
+    return "wait until " + text_at(peer, "name") + " is heard" + again;
   return "where `twinblock key show " + place.volume + "` on the other host does not name that key, copy " +
          place.path + " there; run `twinblock key reload " + place.volume +
          "` there, and try again; where only that host can begin connections, run `twinblock key renew " +
