@@ -29,9 +29,29 @@ std::string until_when(const StatusView& view) {
          (view.peer.connected ? " takes part again." : " is back.");
 }
 
-// An etcd has another generation, whoever that is of.
-bool names_another(const WitnessView& witness) {
-  return witness.standing == WitnessStanding::kRefused && witness.kind == WitnessKind::kEtcd;
+// What stands there is of another replica of this node's.
+bool names_own(const StatusView& view) {
+  return names_another(view.witness) && view.witness.holder == view.node;
+}
+
+// What a witness that names another generation says, and what comes of it.
+std::string overtaken_status(const StatusView& view) {
+  const std::string& holder = view.witness.holder;
+  if (holder.empty() && view.peer.connected) return "It names another generation: what is here is older.";
+  if (holder.empty())
+    return "It names another generation: what is here is older. When the two meet, this node becomes secondary, is "
+           "brought up to date, and its clients are cut off.";
+  // Who was let go on may have written nothing since.
+  return "It names " + (names_own(view) ? "another replica of this node's" : holder) +
+         " as the one that may have gone on: what is here may be older." +
+         (view.peer.connected || names_own(view) ? ""
+                                                 : " When the two meet, and it did, this node becomes secondary, is "
+                                                   "brought up to date, and its clients are cut off.");
+}
+
+// Whose replica is to be lost for good, where nobody but that has what counts.
+std::string lost_replica(const StatusView& view, const std::string& of_peer) {
+  return names_own(view) ? "the replica of this node's that the witness speaks of" : of_peer;
 }
 
 std::string by_word(const StatusView& view) { return "twinblock continue " + view.volume + " --without-witness."; }
@@ -42,7 +62,7 @@ std::string go_on_words(const StatusView& view) {
   const WitnessView& witness = view.witness;
   if (!view.frozen || !witness.waits || view.metadata_failed || is_overtaken(*view.verdict)) return "";
   return (witness.action.empty() || is_about_replicas(witness) ? "" : " " + capitalised(witness.action) + ".") +
-         " Only where " + view.peer.name + "'s replica is lost for good" +
+         " Only where " + lost_replica(view, view.peer.name + "'s replica") + " is lost for good" +
          (names_another(witness) ? "" : ", or was not promoted") + ": " + by_word(view);
 }
 
@@ -58,12 +78,8 @@ StatusWords waiting_words(const StatusView& view) {
     words.action = capitalised(take_over_words(view.volume, peer, view.peer.answers)) + ".";
     return words;
   }
-  if (another)  // who was let go on may have written nothing since
-    words.status += (witness.holder.empty() ? "It names another generation: what is here is older."
-                                            : "It names " + witness.holder +
-                                                  " as the one that may have gone on: what is here may be older.") +
-                    (met ? "" : std::string(" When the two meet") + (witness.holder.empty() ? "" : ", and it did") +
-                                ", this node becomes secondary, is brought up to date, and its clients are cut off.");
+  if (another)
+    words.status += overtaken_status(view);
   else if (witness.standing == WitnessStanding::kRefused || witness.standing == WitnessStanding::kLost ||
            witness.standing == WitnessStanding::kUnreachable)
     words.status += witness.error + "." + until_when(view);
@@ -74,13 +90,18 @@ StatusWords waiting_words(const StatusView& view) {
                                          : capitalised(bring_back(peer, view.peer.answers)) + ".";
   // (Who is connected, with the replica that it had, was not promoted: that is known.)
   if (met && witness.copy_waits)
-    words.action += " Only where the replica that " + peer + " had before is lost for good" +
-                    (another ? ": " : ", or was not promoted: ");
+    words.action += " Only where " + lost_replica(view, "the replica that " + peer + " had before") +
+                    " is lost for good" +
+                    (!another                ? ", or was not promoted: "
+                     : witness.holder.empty() ? ": "
+                                              : ", or wrote nothing alone: ");
   else if (met)
     words.action += " To go on before that: ";
   else
-    words.action += " Only where " + peer +
-                    (another ? "'s replica is lost for good: " : " is dead for sure, and was not promoted: ");
+    words.action += " Only where " +
+                    (another ? lost_words(witness.holder, view.node, peer)
+                             : peer + " is dead for sure, and was not promoted") +
+                    ": ";
   words.action += by_word(view);
   return words;
 }

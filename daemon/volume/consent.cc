@@ -102,6 +102,7 @@ void Consent::look() {
   }
   const bool now_waits = waits();
   if (std::exchange(view_.waits, now_waits) != now_waits) owner_.right_changed();
+  if (view_.standing == WitnessStanding::kRefused && needs_no_answer()) set_standing(WitnessStanding::kUnasked, {});
   renew_lease();
   look_whether_overtaken();
   confirm();
@@ -282,12 +283,10 @@ void Consent::judge(const WitnessReading& reading) {
     replace(reading.revision, entry);
     return;
   }
+  if (needs_no_answer()) return end(0);
   if (reading.entry)
-    refused(WitnessStanding::kRefused,
-            Error{"the witness says that " +
-                      (view_.holder.empty() ? "both nodes went on" : view_.holder + " may have gone on alone") +
-                  ", in generation " + metadata::format_generation(view_.generation) + ", which this node does not know",
-                  advice(WitnessStanding::kRefused), EBUSY, Retry::kNotNow});
+    refused(WitnessStanding::kRefused, Error{overtaken_words(view_, core_.node), advice(WitnessStanding::kRefused),
+                                             EBUSY, Retry::kNotNow});
   else
     refused(WitnessStanding::kLost,
             Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
@@ -295,8 +294,10 @@ void Consent::judge(const WitnessReading& reading) {
 }
 
 std::string Consent::advice(WitnessStanding standing) const {
-  return advise_on_replicas(standing, core_.peer, {core_.session.up(), owner_.takes_in_another(),
-                                                   core_.session.links().peer_answers()});
+  WitnessView said = view_;
+  said.standing = standing;
+  return advise_on_replicas(said, core_.node, core_.peer, {core_.session.up(), owner_.takes_in_another(),
+                                                           core_.session.links().peer_answers()});
 }
 
 // Both are whole, as far as this node knows: the peer may have lost the session before it, and have gone on.
@@ -474,10 +475,9 @@ void Consent::answer(std::optional<Error> error) {
   }
   // What an operator may say in its stead.
   if (error)
-    error->action += (error->action.empty() ? "only where " : "; only where ") + core_.peer +
-                     (view_.standing == WitnessStanding::kRefused && asked_.witness != nullptr
-                          ? "'s replica is lost for good"
-                          : " is dead for sure") +
+    error->action += (error->action.empty() ? "only where " : "; only where ") +
+                     (names_another(view_) ? lost_words(view_.holder, core_.node, core_.peer)
+                                           : core_.peer + " is dead for sure") +
                      ": twinblock promote " + core_.config.volume + " --peer-is-dead --without-witness";
   if (Then then = std::exchange(promotion_, nullptr)) then(std::move(error));
 }

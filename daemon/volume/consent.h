@@ -100,6 +100,8 @@ class Consent {
   [[nodiscard]] bool wants_right() const;
   [[nodiscard]] bool waits() const;
   void stand_aside();
+  // The peer is there, and this node goes on with it: a no was about the time before.
+  [[nodiscard]] bool needs_no_answer() const { return core_.session.up() && !wants_right(); }
   [[nodiscard]] uint64_t lease_until_ns() const;
   void renew_lease();
   // Whether the request that is under way is still about what it was begun for.

@@ -47,8 +47,47 @@ TEST(WitnessInStatus, WhoWasOvertakenSaysByWhom) {
   const StatusWords words = status_words(view);
   EXPECT_TRUE(has(words.status, "names beta as the one that may have gone on")) << words.status;
   EXPECT_TRUE(has(words.status, "When the two meet, and it did, this node becomes secondary")) << words.status;
-  EXPECT_TRUE(has(words.action, "Only where beta's replica is lost for good: twinblock continue r0 --without-witness"))
+  EXPECT_TRUE(has(words.action, "Only where beta's replica is lost for good, or beta is down and wrote nothing alone: "
+                                "twinblock continue r0 --without-witness"))
       << "it was promoted; that it was not can't be the condition: " << words.action;
+}
+
+// The disk of before has been put back, say: neither does the peer have what is missing, nor is it to be waited for.
+TEST(WitnessInStatus, WhoWasOvertakenByAnotherReplicaOfItsOwnIsToPutThatBack) {
+  for (const bool met : {false, true}) {
+    StatusView view = view_of(WitnessStanding::kRefused, true);
+    view.peer.connected = view.witness.copy_waits = met;
+    view.witness.holder = "alpha";
+    view.witness.action = advise_on_replicas(view.witness, "alpha", "beta", {met, met, true});
+    const StatusWords words = status_words(view);
+    EXPECT_TRUE(has(words.status, "It names another replica of this node's as the one that may have gone on: what is here "
+                                  "may be older."))
+        << words.status;
+    EXPECT_FALSE(has(words.status, "When the two meet")) << words.status;
+    EXPECT_TRUE(words.action.starts_with("Put the replica of this node's back, with its metadata, that the witness speaks "
+                                         "of. Only where "))
+        << words.action;
+    EXPECT_TRUE(has(words.action, "the replica of this node's that the witness speaks of is lost for good, or wrote "
+                                  "nothing alone: twinblock continue r0 --without-witness"))
+        << words.action;
+    EXPECT_EQ(has(words.action, "beta is dead for sure"), !met) << words.action;
+  }
+}
+
+TEST(WitnessInStatus, WhoIsRefusedByItSaysByWhichReplica) {
+  WitnessView view;
+  view.generation = 12;
+  const auto said = [&view](const std::string& holder) {
+    view.holder = holder;
+    return overtaken_words(view, "alpha");
+  };
+  EXPECT_EQ(said("beta"), "the witness says that beta may have gone on alone, in generation 000000000000000c, which this "
+                          "node does not know");
+  EXPECT_EQ(said("alpha"), "the witness says that another replica of this node's may have gone on alone, in generation "
+                           "000000000000000c, which this one does not know");
+  EXPECT_TRUE(has(said(""), "both nodes went on"));
+  EXPECT_EQ(lost_words("", "alpha", "beta"), "beta's replica is lost for good");
+  EXPECT_TRUE(has(lost_words("alpha", "alpha", "beta"), "beta is dead for sure, and the replica of this node's"));
 }
 
 // A primary whose peer is back with another replica, and a witness of which only `standing` is known. Its advice is the one
@@ -59,7 +98,7 @@ StatusView met(WitnessStanding standing, bool copy_waits, bool waits) {
   view.peer.connected = view.peer.answers = true;
   view.witness.copy_waits = copy_waits;
   if (is_about_replicas(view.witness))
-    view.witness.action = advise_on_replicas(standing, "beta", {true, copy_waits, true});
+    view.witness.action = advise_on_replicas(view.witness, "alpha", "beta", {true, copy_waits, true});
   return view;
 }
 
@@ -86,16 +125,27 @@ TEST(WitnessInStatus, AnotherReplicaThatIsRefusedCallsForTheFormerOne) {
   EXPECT_TRUE(words.status.starts_with("beta's replica is another one than before")) << words.status;
   EXPECT_TRUE(has(words.status, "names beta as the one that may have gone on: what is here may be older.")) << words.status;
   EXPECT_TRUE(words.action.starts_with("Put the replica back, with its metadata, that the witness speaks of; ")) << words.action;
-  EXPECT_TRUE(has(words.action, "Only where the replica that beta had before is lost for good: ")) << words.action;
+  EXPECT_TRUE(has(words.action, "Only where the replica that beta had before is lost for good, or wrote nothing alone: "))
+      << words.action;
 }
 
 TEST(WitnessAdvice, FollowsWhereThePeerIsNow) {
+  const auto advise = [](WitnessStanding standing, const std::string& holder, const PeerAtHand& at_hand) {
+    WitnessView view;
+    view.standing = standing;
+    view.holder = holder;
+    return advise_on_replicas(view, "alpha", "beta", at_hand);
+  };
   const WitnessStanding refused = WitnessStanding::kRefused, lost = WitnessStanding::kLost;
-  EXPECT_EQ(advise_on_replicas(refused, "beta", {false, false, false}),
+  EXPECT_EQ(advise(refused, "beta", {false, false, false}),
+            "start twinblockd on beta or mend the link; where beta went on, this node is then brought up to date");
+  EXPECT_EQ(advise(refused, "", {false, false, false}),
             "start twinblockd on beta or mend the link; this node is then brought up to date");
-  EXPECT_TRUE(advise_on_replicas(lost, "beta", {false, false, true}).starts_with("the address of beta answers"));
-  EXPECT_TRUE(advise_on_replicas(lost, "beta", {true, true, true}).starts_with("put the replica back"));
-  EXPECT_EQ(advise_on_replicas(lost, "beta", {true, false, true}), "") << "it is told soon";
+  EXPECT_TRUE(advise(lost, "", {false, false, true}).starts_with("the address of beta answers"));
+  EXPECT_TRUE(advise(lost, "", {true, true, true}).starts_with("put the replica back"));
+  for (const std::string holder : {"alpha", "beta"})
+    EXPECT_EQ(advise(refused, holder, {true, false, true}), "") << "it is told soon";
+  EXPECT_EQ(advise(lost, "", {true, false, true}), "") << "it is told soon";
 }
 
 // What it would go on by there is the witness, too.

@@ -31,15 +31,16 @@ TEST_F(ConsentTest, AnEntryOfTheOtherOneRefuses) {
 
 // What is to be done about its answer changes when the peer comes, and the answer stays.
 TEST_F(ConsentTest, WhoIsConnectedIsNotToBeStartedByAnOldAnswer) {
-  witness_.reading = {entry(kClaim, "beta"), 5};
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  witness_.reading = {std::nullopt, 5};
   begin();
   order();
   EXPECT_FALSE(promoted());
   EXPECT_EQ(node_->engine->status().witness.action,
-            "start twinblockd on beta or mend the link; this node is then brought up to date");
+            "start twinblockd on beta or mend the link; the witness is told when both nodes hold the same");
   witness_.replaces = false;
   meet();
-  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused) << "it was not asked anew";
+  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kLost) << "it was not told yet";
   EXPECT_EQ(node_->engine->status().witness.action, "");
 }
 

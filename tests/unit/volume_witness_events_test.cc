@@ -22,6 +22,32 @@ class WitnessEvents : public ConsentTest {
     }
     return values;
   }
+  // A primary that waits, with writes that its peer may lack.
+  void be_refused_with_differences() {
+    ASSERT_NO_FATAL_FAILURE(become_primary());
+    peer_->answers = false;
+    write();
+    witness_.reading = {entry(kClaim, "beta"), witness_.reading.revision + 1};
+    part();
+    node_->run(kSecond_ns);
+    ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused);
+  }
+  // The peer is back, and takes part until the first of these comes.
+  void meet_for_a_long_resync() {
+    peer_.reset();
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->asks_register = true;
+    peer_->settings = make_settings(config_);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      const auto type = static_cast<wire::FrameType>(header.type);
+      if (type == wire::FrameType::kDigest || type == wire::FrameType::kData) peer_->answers = false;
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    for (int i = 0; i < 100 && peer_->answers; ++i) node_->run(100 * kMillisecond_ns);
+    node_->run(kSecond_ns);
+    ASSERT_EQ(node_->engine->status().state, VolumeState::kResync);
+    ASSERT_FALSE(node_->engine->status().frozen);
+  }
 };
 
 // With on_peer_loss = "freeze" the witness is asked when an operator says that nobody waits for the peer.
@@ -63,6 +89,47 @@ TEST_F(WitnessEvents, WhoWasLetGoOnIsNotSaidToHaveGoneOn) {
   EXPECT_EQ(told("witness", "reason").back(), "the witness says that beta may have gone on alone, in generation " +
                                                   metadata::format_generation(kClaim) +
                                                   ", which this node does not know");
+}
+
+// It serves its clients again, and the peer, which had not gone on, is brought up to date: for a whole resync the witness is
+// not asked anew.
+TEST_F(WitnessEvents, WhoGoesOnWithThePeerIsRefusedNoMore) {
+  ASSERT_NO_FATAL_FAILURE(be_refused_with_differences());
+  ASSERT_NO_FATAL_FAILURE(meet_for_a_long_resync());
+  EXPECT_EQ(node_->engine->status().witness.standing, WitnessStanding::kUnasked);
+  EXPECT_EQ(node_->engine->status().witness.error, "");
+}
+
+// … nor by an answer that was under way.
+TEST_F(WitnessEvents, WhoGoesOnWithThePeerIsNotRefusedBelatedly) {
+  ASSERT_NO_FATAL_FAILURE(be_refused_with_differences());
+  witness_.answers_after_ns = 500 * kMillisecond_ns;
+  ASSERT_NO_FATAL_FAILURE(meet_for_a_long_resync());
+  EXPECT_NE(node_->engine->status().witness.standing, WitnessStanding::kRefused);
+  EXPECT_EQ(std::ranges::count(told("witness", "state"), "refused"), 1);
+}
+
+// A copy to another replica than before waits for it, whatever it said of the time before: it is asked at once.
+TEST_F(WitnessEvents, WhoTakesInAnotherReplicaIsRefusedAnew) {
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.reading = {entry(kClaim, "beta"), witness_.reading.revision + 1};
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused);
+  const int reads = witness_.reads;
+  peer_.reset();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->asks_register = true;
+  peer_->settings = make_settings(config_);
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+  for (int i = 0; i < 1000 && !node_->engine->inside().session_stands(); ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  EXPECT_NE(node_->engine->status().witness.standing, WitnessStanding::kUnasked) << "it is being asked";
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_GT(witness_.reads, reads);
+  EXPECT_TRUE(node_->engine->status().witness.copy_waits);
+  EXPECT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused);
 }
 
 }  // namespace
