@@ -52,7 +52,7 @@ struct PeerAtHand {
 // What to do about it: a part of a sentence; empty: nothing.
 std::string advise_on_replicas(const WitnessView& view, const std::string& node, const std::string& peer,
                                const PeerAtHand& at_hand);
-// Where it names another generation, which may be of another replica of this very node's: what that means, a sentence; …
+// Where it names another generation, perhaps of another replica of this very node's: what that means, a sentence; …
 std::string overtaken_words(const WitnessView& view, const std::string& node);
 // … and where an operator may go on without the peer all the same: what follows "only where".
 std::string lost_words(const std::string& holder, const std::string& node, const std::string& peer);

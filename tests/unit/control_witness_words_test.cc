@@ -60,12 +60,12 @@ TEST(WitnessInStatus, WhoWasOvertakenByAnotherReplicaOfItsOwnIsToPutThatBack) {
     view.witness.holder = "alpha";
     view.witness.action = advise_on_replicas(view.witness, "alpha", "beta", {met, met, true});
     const StatusWords words = status_words(view);
-    EXPECT_TRUE(has(words.status, "It names another replica of this node's as the one that may have gone on: what is here "
-                                  "may be older."))
+    EXPECT_TRUE(has(words.status, "It names another replica of this node's as the one that may have gone on: what is "
+                                  "here may be older."))
         << words.status;
     EXPECT_FALSE(has(words.status, "When the two meet")) << words.status;
-    EXPECT_TRUE(words.action.starts_with("Put the replica of this node's back, with its metadata, that the witness speaks "
-                                         "of. Only where "))
+    EXPECT_TRUE(words.action.starts_with("Put the replica of this node's back, with its metadata, that the witness "
+                                         "speaks of. Only where "))
         << words.action;
     EXPECT_TRUE(has(words.action, "the replica of this node's that the witness speaks of is lost for good, or wrote "
                                   "nothing alone: twinblock continue r0 --without-witness"))
@@ -81,8 +81,8 @@ TEST(WitnessInStatus, WhoIsRefusedByItSaysByWhichReplica) {
     view.holder = holder;
     return overtaken_words(view, "alpha");
   };
-  EXPECT_EQ(said("beta"), "the witness says that beta may have gone on alone, in generation 000000000000000c, which this "
-                          "node does not know");
+  EXPECT_EQ(said("beta"), "the witness says that beta may have gone on alone, in generation 000000000000000c, which "
+                          "this node does not know");
   EXPECT_EQ(said("alpha"), "the witness says that another replica of this node's may have gone on alone, in generation "
                            "000000000000000c, which this one does not know");
   EXPECT_TRUE(has(said(""), "both nodes went on"));
@@ -125,7 +125,8 @@ TEST(WitnessInStatus, AnotherReplicaThatIsRefusedCallsForTheFormerOne) {
   EXPECT_TRUE(words.status.starts_with("beta's replica is another one than before")) << words.status;
   EXPECT_TRUE(has(words.status, "names beta as the one that may have gone on: what is here may be older.")) << words.status;
   EXPECT_TRUE(words.action.starts_with("Put the replica back, with its metadata, that the witness speaks of; ")) << words.action;
-  EXPECT_TRUE(has(words.action, "Only where the replica that beta had before is lost for good, or wrote nothing alone: "))
+  EXPECT_TRUE(has(words.action, "Only where the replica that beta had before is lost for good, or wrote nothing "
+                                "alone: "))
       << words.action;
 }
 

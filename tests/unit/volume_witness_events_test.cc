@@ -91,8 +91,8 @@ TEST_F(WitnessEvents, WhoWasLetGoOnIsNotSaidToHaveGoneOn) {
                                                   ", which this node does not know");
 }
 
-// It serves its clients again, and the peer, which had not gone on, is brought up to date: for a whole resync the witness is
-// not asked anew.
+// It serves its clients again, and the peer, which had not gone on, is brought up to date: for a whole resync the
+// witness is not asked anew.
 TEST_F(WitnessEvents, WhoGoesOnWithThePeerIsRefusedNoMore) {
   ASSERT_NO_FATAL_FAILURE(be_refused_with_differences());
   ASSERT_NO_FATAL_FAILURE(meet_for_a_long_resync());
