@@ -63,7 +63,8 @@ def test_a_link_is_measured_as_it_is_shaped(make_lab, rate, bits):
     assert link["limit"] == "link"
     assert link["frame"]["mtu_bytes"] == 1500 and 0.04 < link["frame"]["headers_share"] < 0.09
     assert sum(stream["interval_bytes"]) == stream["received_bytes"]
-    assert 0 < link["round_trip"]["min_ns"] <= link["round_trip"]["average_ns"] <= link["round_trip"]["p99_ns"]
+    times = link["round_trip"]  # (one that took a busy machine long lifts the average, and not the 99th percentile)
+    assert 0 < times["min_ns"] <= min(times["average_ns"], times["p99_ns"])
     assert large_ones_carry_more(link)
 
 
