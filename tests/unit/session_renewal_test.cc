@@ -146,6 +146,15 @@ class RenewalOfTwoTest : public RenewalTest {
     for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMillisecond_ns);
     ASSERT_TRUE(both_up());
   }
+  // … and is renewed, once, as the second one after `joins` of them: the first answers the peer's.
+  void is_renewed_when_it_is_enabled(int joins) {
+    ASSERT_NO_FATAL_FAILURE(enable_for_the_peer());
+    ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 2));
+    EXPECT_TRUE(join_.renews);
+    node_->run(3 * kSecond_ns);
+    EXPECT_TRUE(stands() && both_up());
+    EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 2);
+  }
 };
 
 class PatientLinksTest : public RenewalOfTwoTest {
@@ -392,12 +401,7 @@ TEST_F(RenewalOfTwoTest, IsOfALinkThatIsEnabledLaterToo) {
   const int joins = heard_[wire::FrameType::kJoin];
   node_->engine->orders().renew_links();
   ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 1));
-  ASSERT_NO_FATAL_FAILURE(enable_for_the_peer());
-  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 3));  // after the answer to the peer's
-  EXPECT_TRUE(join_.renews);
-  node_->run(3 * kSecond_ns);
-  EXPECT_TRUE(stands() && both_up());
-  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3);
+  is_renewed_when_it_is_enabled(joins + 1);
 }
 
 // The other link's is under way, and the order comes first.
@@ -413,12 +417,7 @@ TEST_F(RenewalOfTwoTest, IsOfALinkThatIsDisabledMeanwhileToo) {
   node_->run(kSecond_ns);
   ASSERT_EQ(heard_[wire::FrameType::kJoin], joins + 1);
   peer_->shakes_hands = true;
-  ASSERT_NO_FATAL_FAILURE(enable_for_the_peer());
-  ASSERT_NO_FATAL_FAILURE(wait_for_joins(joins + 3));  // after the answer to the peer's
-  EXPECT_TRUE(join_.renews);
-  node_->run(3 * kSecond_ns);
-  EXPECT_TRUE(stands() && both_up());
-  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 3);
+  is_renewed_when_it_is_enabled(joins + 1);
 }
 
 // Nobody else would dial for it.

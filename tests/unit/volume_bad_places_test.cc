@@ -94,6 +94,13 @@ class BadPlacesTest : public LostPeerTest {
     node_->engine->orders().verify(order, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
     node_->run(kLong_ns);
   }
+  // … by what a comparison finds there.
+  void keep_the_disk_for_the_peer_s() {
+    begin_with_zeroes();
+    peer_->unreadable_at = 40;
+    verify(VerifyOrder::kCompare);
+    have_too_many_bad_places();
+  }
   void be_in_duplex_again() {
     promote();
     const auto whole = [this] { return node_->engine->inside().phase() == Phase::kDuplex; };
@@ -227,17 +234,9 @@ TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerWhoseReadsFail) {
   ASSERT_NO_FATAL_FAILURE(zero(40, 1));
   have_too_many_bad_places();
 }
-TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerThatCanNotCompareAPlace) {
-  begin_with_zeroes();
-  peer_->unreadable_at = 40;
-  verify(VerifyOrder::kCompare);
-  have_too_many_bad_places();
-}
+TEST_F(BadPlacesTest, ADiskIsKeptBesideAPeerThatCanNotCompareAPlace) { keep_the_disk_for_the_peer_s(); }
 TEST_F(BadPlacesTest, ADiskIsKeptInTheNextSessionToo) {
-  begin_with_zeroes();
-  peer_->unreadable_at = 40;
-  verify(VerifyOrder::kCompare);
-  have_too_many_bad_places();
+  keep_the_disk_for_the_peer_s();
   part();
   meet(true);
   ASSERT_NO_FATAL_FAILURE(be_in_duplex_again());
@@ -253,10 +252,7 @@ TEST_F(BadPlacesTest, ADiskIsNotKeptForPlacesOfThePeersThatAreWrittenAnew) {
   lose_the_disk_to_bad_places();
 }
 TEST_F(BadPlacesTest, ADiskIsNotKeptForAPeerThatWasCopiedAnew) {
-  begin_with_zeroes();
-  peer_->unreadable_at = 40;
-  verify(VerifyOrder::kCompare);
-  have_too_many_bad_places();
+  keep_the_disk_for_the_peer_s();
   part();
   peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
   peer_->instance = {7};

@@ -10,12 +10,7 @@ class DemotionTest : public LostPeerTest {
  protected:
   // It has gone on alone, and the list of what the peer misses takes its time.
   void demote_slowly() {
-    begin(OnPeerLoss::kContinue);
-    meet(true);
-    promote();
-    write();
-    part();
-    write();
+    go_on_alone();
     const uint64_t list = metadata::layout_of(kVolumeBytes, 64 * kKiB).snapshot_offset;
     node_->metadata.submitted = [this, list](const DiskRequest& request) {
       if (request.op == DiskOp::kWrite && request.offset_bytes == list)

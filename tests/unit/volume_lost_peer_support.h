@@ -97,6 +97,15 @@ class LostPeerTest : public testing::Test {
       node_->run(kSecond_ns);
     }
   }
+  // A primary that has written without its peer.
+  void go_on_alone() {
+    begin(OnPeerLoss::kContinue);
+    meet(true);
+    promote();
+    write();
+    part();
+    write();
+  }
   // A primary that has written, and a peer that has it, too.
   void begin_in_duplex() {
     begin(OnPeerLoss::kContinue);

@@ -256,12 +256,7 @@ TEST_F(LostPeerTest, WhatNobodyWillStandInForIsNotWaitedFor) {
 // A disk that was full may have room again. One that gave an error has it still, however well the next writes go.
 TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
   for (const int error : {ENOSPC, EDQUOT, EFBIG, EIO}) {
-    begin(OnPeerLoss::kContinue);
-    meet(true);
-    promote();
-    write();
-    part();
-    write();
+    go_on_alone();
     node_->data.error = error;
     node_->data.failures = 1;
     std::optional<int> told;

@@ -24,6 +24,14 @@ class RefusingPeerTest : public LostPeerTest {
     peer_->hears = nullptr;
     ASSERT_GT(hellos, 0);
   }
+  // … and what the peer's verdict is, which does not mirror this node's.
+  void disagree(Verdict theirs) {
+    peer_->send_verdict(0, static_cast<uint64_t>(theirs));
+    node_->run(20 * kMillisecond_ns);
+    EXPECT_FALSE(stands()) << static_cast<uint32_t>(theirs);
+    const std::string refusal = node_->engine->status().refusal;
+    EXPECT_NE(refusal.find("disagree on who is newer"), std::string::npos) << refusal;
+  }
   // What the peer says to the next hello.
   void refuse_the_next_hello(const std::string& why) {
     ASSERT_NO_FATAL_FAILURE(await_hello());
@@ -151,11 +159,7 @@ TEST_F(RefusingPeerTest, NoSessionStandsWithWhoComesToAnotherVerdict) {
     ASSERT_NO_FATAL_FAILURE(await_hello());
     peer_->send_hello(0);
     node_->run(20 * kMillisecond_ns);
-    peer_->send_verdict(0, static_cast<uint64_t>(theirs));
-    node_->run(20 * kMillisecond_ns);
-    EXPECT_FALSE(stands()) << static_cast<uint32_t>(theirs);
-    EXPECT_NE(node_->engine->status().refusal.find("disagree on who is newer"), std::string::npos)
-        << node_->engine->status().refusal;
+    disagree(theirs);
   }
   peer_->shakes_hands = true;
   for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
@@ -178,11 +182,7 @@ TEST_F(RefusingPeerTest, NoSessionStandsWithWhoDialsAndComesToAnotherVerdict) {
   peer_->send_hello(0);
   node_->run(20 * kMillisecond_ns);
   ASSERT_EQ(verdicts, 1);
-  peer_->send_verdict(0, static_cast<uint64_t>(Verdict::kInSync));
-  node_->run(20 * kMillisecond_ns);
-  EXPECT_FALSE(stands());
-  EXPECT_NE(node_->engine->status().refusal.find("disagree on who is newer"), std::string::npos)
-      << node_->engine->status().refusal;
+  disagree(Verdict::kInSync);
 }
 
 // What was said holds no more, and nothing is wrong with the peer, which does not dial: a firewall lets one direction
