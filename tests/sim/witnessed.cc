@@ -41,7 +41,7 @@ Witnessed::Witnessed(uint64_t seed)
       power_cuts_(random_.chance(0.6)),
       fua_(random_.chance(0.5)),
       swaps_(random_.chance(0.5)) {
-  for (Block& block : blocks_) block[0].first_end_ns = 0;
+  for (Block& block : blocks_) block[0] = {.first_end_ns = 0, .acknowledged = true};
   Random third(random_);  // so that what is drawn otherwise stays what it was
   for (int before = 0; before < 2; ++before) (void)third.fork();
   freezes_ = !third.fork().fork().chance(0.8);
@@ -216,6 +216,7 @@ void Witnessed::answered(int host, uint64_t id) {
     std::memcpy(&number, request->data.data(), sizeof number);
   else
     ++acknowledged_;
+  if (request->client.op == ClientOp::kWrite) blocks_[request->block][number].acknowledged = true;
   learn(request->block, number, request->began_ns, now, host);
 }
 
@@ -269,11 +270,30 @@ void Witnessed::stop(int host, bool power) {
   if (node(host).paused()) node(host).resume();
   const bool may_lose_memory = power_cuts_ && (fua_ || (at_one() && !node(host).engine().is_primary()));
   if (power && may_lose_memory && node(host).powered())
-    node(host).power_off();
+    lose_power(host);
   else if (node(host).running())
     node(host).kill();
   gone(host);
   start_later(host, 8 * kSecond_ns);
+}
+
+// What a write that nobody acknowledged left in this host's memory alone may have been read, as on any disk with a cache. It
+// may be gone now, or the other replica, which does not have it, may be the one that counts: nobody was promised that it
+// stays.
+void Witnessed::lose_power(int host) {
+  for (size_t block = 0; block < kBlocks; ++block) {
+    const uint64_t number = number_at(host, block);
+    const auto value = blocks_[block].find(number);
+    const bool here_alone = number_at(1 - host, block) != number;
+    if (here_alone && value != blocks_[block].end() && !value->second.acknowledged) value->second = {};
+  }
+  node(host).power_off();
+}
+
+uint64_t Witnessed::number_at(int host, size_t block) {
+  uint64_t number = 0;
+  std::memcpy(&number, node(host).data().contents().data() + block * limits::kBlockBytes, sizeof number);
+  return number;
 }
 
 void Witnessed::start_later(int host, uint64_t longest_ns) {

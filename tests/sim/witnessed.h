@@ -36,6 +36,7 @@ class Witnessed final : public NodePair {
   struct Value {
     uint64_t first_end_ns = kNever;
     uint64_t last_begin_ns = 0;
+    bool acknowledged = false;
   };
   using Block = std::map<uint64_t, Value>;  // by the number of the write; 0: as it was at first
   struct Request : NumberedWrite {  // or a read, or a flush
@@ -64,6 +65,7 @@ class Witnessed final : public NodePair {
   void gone(int host);
   void fault();
   void stop(int host, bool power);
+  void lose_power(int host);
   void start_later(int host, uint64_t longest_ns);
   void start(int host);
   void demote(int host);
@@ -81,6 +83,7 @@ class Witnessed final : public NodePair {
   void look();
   void check_entry();
   void check_end();
+  [[nodiscard]] uint64_t number_at(int host, size_t block);
   [[nodiscard]] bool at_one();
   [[nodiscard]] std::string describe();
 
