@@ -66,10 +66,9 @@ class Rejoin {
   void forget_refusal() { refused_ = false; }
 
   void want_renewal(uint64_t now_ns) { renew_since_ns_ = now_ns; }
-  void end_renewal() { renew_since_ns_.reset(); }
-  // … if that was wanted before what was dialled at `dialled_ns`, which has the key of then.
+  // If that was wanted before what was dialled at `dialled_ns`, which has the key of then.
   void end_renewal_before(uint64_t dialled_ns) {
-    if (renew_since_ns_ <= dialled_ns) end_renewal();
+    if (renew_since_ns_ <= dialled_ns) renew_since_ns_.reset();
   }
 
   // It could not be joined since the session has been without any link.

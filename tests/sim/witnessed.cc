@@ -212,11 +212,12 @@ void Witnessed::answered(int host, uint64_t id) {
                       std::to_string(request->client.error) + describe());
   if (request->client.op == ClientOp::kFlush) return;
   uint64_t number = request->number;
-  if (request->client.op == ClientOp::kRead)
+  if (request->client.op == ClientOp::kRead) {
     std::memcpy(&number, request->data.data(), sizeof number);
-  else
+  } else {
     ++acknowledged_;
-  if (request->client.op == ClientOp::kWrite) blocks_[request->block][number].acknowledged = true;
+    blocks_[request->block][number].acknowledged = true;
+  }
   learn(request->block, number, request->began_ns, now, host);
 }
 

@@ -285,12 +285,7 @@ TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
 
 // Nobody has tried it since.
 TEST_F(LostPeerTest, AFullDiskIsForgottenOnlyWhenItHasTakenWrites) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
-  part();
-  write();
+  go_on_alone();
   node_->data.error = ENOSPC;
   node_->data.failures = 1;
   ASSERT_EQ(ask(ClientOp::kZero), ENOSPC);
