@@ -123,6 +123,12 @@ struct NodeRecord {
 
   bool operator==(const NodeRecord&) const = default;
 
+  void forget_snapshot() {
+    snapshot = false;
+    snapshot_bytes = 0;
+    snapshot_crc = 0;
+  }
+
   // Whether there has ever been a partner: one that joins has a generation begun for it.
   [[nodiscard]] bool had_partner() const { return generations.history.front() != 0; }
   // Whether the peer may be at the current generation, too: it was when both had it, or it was told to

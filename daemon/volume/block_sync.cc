@@ -213,7 +213,7 @@ void BlockSync::read_done(Run& run) {
 void BlockSync::answered(Run& run, const PeerAnswer& answer) {
   if (answer.error != 0 && run.asked == Run::Asked::kWrites) {
     // (A repair's, say, whose own disk was given up since: it has been stopped.)
-    if (!disks_.peer_lacks_room(answer.error, "resyncing")) return;
+    if (!disks_.peer().lacks_room(answer.error, "resyncing")) return;
     run.refused = true;
   }
   TB_CHECK(run.answers_outstanding > 0 && run.asked != Run::Asked::kNothing,
@@ -228,7 +228,7 @@ void BlockSync::answered(Run& run, const PeerAnswer& answer) {
     return;
   }
   // What the peer can't read is different: writing it anew may mend it.
-  if (answer.error != 0 && !run.task.send) disks_.peer_reads_fail();
+  if (answer.error != 0 && !run.task.send) disks_.peer().reads_fail();
   const uint64_t blocks =
       (run.outcome.range.length() + limits::kBlockBytes - 1) / limits::kBlockBytes;
   const bool readable = answer.error == 0 && answer.payload.size() == blocks * sizeof(Digest);
@@ -324,7 +324,7 @@ void BlockSync::send_zeroes(Run& run, ByteRange range) {
   run.outcome.zero_bytes += range.length();
   for (uint64_t at = range.begin_bytes; at < range.end_bytes; at += zeroes.length_bytes) {
     zeroes.offset_bytes = at;
-    zeroes.length_bytes = std::min(core_.zero_piece_bytes, range.end_bytes - at);
+    zeroes.length_bytes = std::min(core_.zeroes.piece_bytes, range.end_bytes - at);
     ++run.answers_outstanding;
     core_.session.request_unordered(zeroes, run);
   }

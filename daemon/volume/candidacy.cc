@@ -30,7 +30,7 @@ std::optional<Error> Candidacy::why_not_serve() const {
     return Error{std::string("the volume is just ") + what,
                  "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
   if (auto error = disk_failed()) return error;
-  if (const uint64_t stalled_ns = parts_.disks.stalled_ns(); stalled_ns > 0)
+  if (const uint64_t stalled_ns = parts_.disks.stalls().stalled_ns(); stalled_ns > 0)
     return Error{"this node can't serve: " + stalled_words(stalled_ns), "look at that disk (dmesg)", EIO, Retry::kLater};
   // It could not be put on record: refused before anything has changed.
   if (const int error = parts_.disks.metadata_error(); error != 0)
@@ -81,19 +81,19 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
     return Error{core_.peer + " is primary",
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
   if (peer_is_dead) return std::nullopt;
-  if (core_.state().other_backing() && !core_.state().unvouched())
+  if (core_.state().backing().other() && !core_.state().backing().unvouched())
     return why_other_is_not_promoted(core_.config.node(core_.node).backing, core_.peer);
   if (!core_.session.up()) return why_word_is_needed();
-  if (core_.state().unvouched())
-    return why_nothing_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
+  if (core_.state().backing().unvouched())
+    return why_nothing_is_not_promoted(core_.state().backing().found(), core_.config.node(core_.node).backing, core_.peer);
   return std::nullopt;
 }
 
 // Without a session, what only the operator can know. Where there is a witness, it knows whether the
 // peer goes on.
 std::optional<Error> Candidacy::why_word_is_needed() const {
-  if (core_.state().unvouched())
-    return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
+  if (core_.state().backing().unvouched())
+    return why_lost_is_not_promoted(core_.state().backing().found(), core_.config.node(core_.node).backing, core_.peer);
   if (core_.record().peer_primary && core_.record().way_back.rolled_back_to_s() != 0) return why_rolled_back();
   if (parts_.owner.forgot_what_the_peer_may_hold())
     return Error{may_hold_more_words(core_.peer, core_.state().crashed()),

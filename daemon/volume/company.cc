@@ -12,11 +12,11 @@ void Company::session_up(const SyncFacts& peer) {
   // What this node's hello told it of an earlier one, the peer heeds, too.
   peer_sessions_ = peer.sessions;
   peer_sessions_.begin(session_, facts_.now().sessions);
-  if (!core_.state().blank()) core_.state().begin_session(session_, peer.sessions);
+  if (!core_.state().blank()) core_.state().company().begin_session(session_, peer.sessions);
 }
 
 void Company::peer_s_past_is_ours() {
-  if (session_ != 0) core_.state().share_sessions(peer_sessions_, session_);
+  if (session_ != 0) core_.state().company().share_sessions(peer_sessions_, session_);
 }
 
 void Company::session_lost() {
@@ -26,12 +26,12 @@ void Company::session_lost() {
 
 void Company::session_stands() {
   if (session_ == 0 || core_.state().blank() || core_.record().sessions.stood.front() == session_) return;
-  core_.state().session_stands(session_);
+  core_.state().company().session_stands(session_);
   core_.state().persist([](int) {});
 }
 
 void Company::take_peer_along() {
-  core_.state().take_along(facts_.boot(), peer_.instance, peer_.boot);
+  core_.state().company().take_along(facts_.boot(), peer_.instance, peer_.boot);
   recorded_ = false;
 }
 
@@ -42,8 +42,8 @@ void Company::promoted() {
   core_.state().role().promoted_on(facts_.boot());
   if (core_.phase().both_whole())
     take_peer_along();
-  else if (facts_.holds_what_was_acknowledged() && !core_.state().backing_lost() && !core_.state().other_backing())
-    core_.state().note_boot(facts_.boot());
+  else if (facts_.holds_what_was_acknowledged() && !core_.state().backing().lost() && !core_.state().backing().other())
+    core_.state().company().note_boot(facts_.boot());
 }
 
 }  // namespace twinblock

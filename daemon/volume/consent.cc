@@ -235,9 +235,11 @@ void Consent::begin(Task task) {
   asked_about_ = core_.stance().alone_right().withdrawals();
   races_ = 0;
   if (view_.standing == WitnessStanding::kUnasked) view_.standing = WitnessStanding::kAsking;
+  // One that the disk did not take stays in memory, and is unknown to a later process.
+  const bool claim_on_record = core_.record().claim != 0 && core_.record().claim == recorded_claim_;
   if (task == Task::kRight && asked_.witness == nullptr)
     fence();
-  else if (task == Task::kRight && core_.record().shares_generation() && !claim_is_on_record())
+  else if (task == Task::kRight && core_.record().shares_generation() && !claim_on_record)
     record_claim();
   else
     read();
@@ -284,20 +286,16 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   if (needs_no_answer()) return end(0);
-  if (reading.entry)
-    refused(WitnessStanding::kRefused, Error{overtaken_words(view_, core_.node), advice(WitnessStanding::kRefused),
-                                             EBUSY, Retry::kNotNow});
-  else
-    refused(WitnessStanding::kLost,
-            Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
-                  advice(WitnessStanding::kLost), EAGAIN, Retry::kLater});
-}
-
-std::string Consent::advice(WitnessStanding standing) const {
   WitnessView said = view_;
-  said.standing = standing;
-  return advise_on_replicas(said, core_.node, core_.peer, {core_.session.up(), owner_.takes_in_another(),
-                                                           core_.session.links().peer_answers()});
+  said.standing = reading.entry ? WitnessStanding::kRefused : WitnessStanding::kLost;
+  const std::string advice = advise_on_replicas(said, core_.node, core_.peer,
+                                                {core_.session.up(), owner_.takes_in_another(),
+                                                 core_.session.links().peer_answers()});
+  if (reading.entry)
+    refused(said.standing, Error{overtaken_words(view_, core_.node), advice, EBUSY, Retry::kNotNow});
+  else
+    refused(said.standing, Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
+                                 advice, EAGAIN, Retry::kLater});
 }
 
 // Both are whole, as far as this node knows: the peer may have lost the session before it, and have gone on.

@@ -108,13 +108,8 @@ class Consent {
   [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.stance().alone_right().withdrawals(); }
   void begin(Task task);
   void record_claim();
-  // One that the disk did not take stays in memory, and is unknown to a later process.
-  [[nodiscard]] bool claim_is_on_record() const {
-    return core_.record().claim != 0 && core_.record().claim == recorded_claim_;
-  }
   void read();
   void judge(const WitnessReading& reading);
-  [[nodiscard]] std::string advice(WitnessStanding standing) const;
   void judge_settling(const WitnessReading& reading);
   void judge_sole_copy(const WitnessReading& reading);
   void sole_copy_named();

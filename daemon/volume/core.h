@@ -39,6 +39,12 @@
 
 namespace twinblock {
 
+// Zeroes, which cost a disk more than they cost the wire.
+struct ZeroLimits {
+  uint64_t piece_bytes;          // in which they are cut
+  uint64_t in_flight_max_bytes;  // of clients, to the peer; the rest of longer ones follows
+};
+
 class Core {
  public:
   struct Parts {
@@ -51,8 +57,7 @@ class Core {
     Workers& workers;
     Session& session;
     std::function<uint64_t()> random;
-    uint64_t zero_piece_bytes;
-    uint64_t zero_bytes_in_flight_max;
+    ZeroLimits zeroes;
     const metadata::Loaded& loaded;
     DataFound found;  // in the backing
     BackingNumbers numbers;
@@ -68,8 +73,7 @@ class Core {
         workers(parts.workers),
         session(parts.session),
         random(std::move(parts.random)),
-        zero_piece_bytes(parts.zero_piece_bytes),
-        zero_bytes_in_flight_max(parts.zero_bytes_in_flight_max),
+        zeroes(parts.zeroes),
         volume_bytes_(parts.loaded.volume_bytes(parts.config.size_bytes)),
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.found, parts.numbers, std::move(parts.record_failed)}),
@@ -93,8 +97,7 @@ class Core {
   Workers& workers;
   Session& session;
   const std::function<uint64_t()> random;  // never 0
-  const uint64_t zero_piece_bytes;         // in which zeroes are cut
-  const uint64_t zero_bytes_in_flight_max;  // of clients, to the peer; the rest of longer ones follows
+  const ZeroLimits zeroes;
 
   // The volume's size: what is on record, and before there is a record, what the file says. The file's is
   // that of the beginning: a volume grows by an order.

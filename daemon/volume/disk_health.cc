@@ -1,19 +1,11 @@
 #include "volume/disk_health.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "base/limits.h"
-#include "base/units.h"
+#include "volume/disk_errors.h"
 
 namespace twinblock {
-namespace {
-
-// A write that failed for want of room may be done again later. A flush that failed may not,
-// whatever its error: the kernel counts what it could not write as written, and says so once.
-bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
-
-}  // namespace
 
 // A flush failed, and this process can't see what of: the kernel shows what it dropped as if it had
 // been written, until it forgets that, too. If it has, all is as after a power cut.
@@ -65,7 +57,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes, uint64_t length_b
   if (read_errors_.add(offset_bytes, length_bytes)) {
     read_error_ =
         system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
-    if (!told) tell(core_.node, "data", read_error_);
+    if (!told) tell_disk_error(core_, core_.node, "data", read_error_);
     // Of a disk that nobody can stand in for, or give up, there may be any number of places.
     if (local_ok() && !read_errors_.too_many()) log(Severity::kError, read_error_);
     owner_.note_state();
@@ -73,7 +65,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes, uint64_t length_b
   // Perhaps there have been for long, and nobody could stand in for it until now.
   if (!read_errors_.too_many() || !local_ok()) return;
   // Half a disk is better than none, and two halves may be a whole.
-  if ((!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) || peer_reads_fail_) return;
+  if ((!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) || peer_.has_bad_places()) return;
   note(error);
   if (owner_.is_secondary()) {
     data_error_ = error;
@@ -112,33 +104,6 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
   if (!core_.state().blank()) core_.state().persist([](int) {});
 }
 
-void DiskHealth::watch_flushes() {
-  const uint64_t since_ns = core_.data.flushing_since_ns();
-  record_flushing(since_ns != 0 && core_.clock.now_ns() - since_ns >= limits::kFlushOnRecord_ns);
-  end_watch_if_recorded();
-}
-
-void DiskHealth::end_watch(std::function<void()> recorded) {
-  watch_ended_ = std::move(recorded);
-  watch_flushes();
-}
-
-// What a disk has that was given up is nobody's any more, and may never end.
-void DiskHealth::end_watch_if_recorded() {
-  const bool awaited = core_.record().flushing && local_ok() && metadata_error() == 0;
-  if (watch_ended_ && flushing_records_ == 0 && !awaited) std::exchange(watch_ended_, nullptr)();
-}
-
-void DiskHealth::record_flushing(bool flushing) {
-  if (core_.record().flushing == flushing || core_.state().blank()) return;
-  core_.state().set_flushing(flushing);
-  ++flushing_records_;
-  core_.state().persist([this](int) {
-    --flushing_records_;
-    end_watch_if_recorded();
-  });
-}
-
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
@@ -146,7 +111,7 @@ void DiskHealth::metadata_failed(int error) {
   const bool with_peer = stands_in || core_.phase().diskless();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
-    tell(core_.node, "metadata", what);
+    tell_disk_error(core_, core_.node, "metadata", what);
     log(Severity::kError,
         what + "; " +
             (with_peer ? "going on with " + core_.peer +
@@ -165,7 +130,7 @@ void DiskHealth::record_failed(int error) {
   record_failure_told_ = true;
   log(Severity::kError, system_error(error, "write to the metadata " + metadata()).what +
                             "; replace that disk: this node can't go on without its peer");
-  tell(core_.node, "metadata", system_error(error, metadata()).what);
+  tell_disk_error(core_, core_.node, "metadata", system_error(error, metadata()).what);
 }
 
 int DiskHealth::metadata_error() const {
@@ -188,7 +153,7 @@ void DiskHealth::note(int error) {
   const std::string what = system_error(error, "the local disk failed: " + backing()).what;
   if (note_ != what) {
     log(Severity::kError, what);
-    tell(core_.node, "data", what);
+    tell_disk_error(core_, core_.node, "data", what);
   }
   note_ = what;
   note_error_ = error;
@@ -222,36 +187,18 @@ void DiskHealth::look_at_metadata() {
 void DiskHealth::look() {
   tell_peer_of_giving_up();
   look_at_metadata();
-  data_watch_.look();
-  metadata_watch_.look();
-  const bool stalled = data_stall_told_ || metadata_stall_told_;
-  tell_stall(data_stalled_ns(), local_ok(), data_stall_told_, "data", backing());
-  tell_stall(metadata_stalled_ns(), metadata_error() == 0, metadata_stall_told_, "metadata", metadata());
-  if (stalled_ns() > 0)
+  const bool stalled = stalls_.look();
+  if (stalls_.stalled_ns() > 0)
     owner_.disk_stalls();
   else if (stalled)
     owner_.disk_gets_on();
-}
-
-void DiskHealth::tell_stall(uint64_t stalled_ns, bool well, bool& told, const char* disk, const std::string& file) {
-  const bool stalls = stalled_ns > 0;
-  if (std::exchange(told, stalls) == stalls || !well) return;  // that it failed was told
-  if (!stalls) {
-    log(Severity::kInfo, std::string("the ") + disk + " disk gets on again");
-    core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", disk}});
-    return;
-  }
-  const std::string what = std::string("the ") + disk + " disk stands still: a request to " + file + " has waited for " +
-                           format_duration(stalled_ns);
-  log(Severity::kError, what + "; `twinblock status` says what to do");
-  core_.events().tell("disk-stalled", {{"node", core_.node}, {"disk", disk}, {"reason", what}});
 }
 
 // What had been lost was copied; but not what a flush of this very process may have lost.
 void DiskHealth::copied_anew() {
   core_.state().set_flush_failed(flush_failed_);
   note_.clear();
-  peer_reads_fail_ = false;
+  peer_.is_copied_anew();
 }
 
 // What a failed flush may have lost here is not mended by having sent it to the peer.
@@ -265,54 +212,6 @@ std::string DiskHealth::in_words() const {
   if (note_.empty() && !local_ok())
     return system_error(data_error_, "the local disk failed: " + backing()).what;
   return note_;
-}
-
-void DiskHealth::peer_disk_failed(int error, const char* doing) {
-  drop_failing_peer(error, core_.peer + "'s disk failed while " + doing,
-                    core_.config.other(core_.node).backing);
-}
-
-void DiskHealth::peer_metadata_failed(int error) {
-  drop_failing_peer(error, core_.peer + " could not record its state",
-                    core_.config.other(core_.node).metadata);
-}
-
-bool DiskHealth::peer_lacks_room(int error, const char* doing) {
-  if (!core_.phase().diskless() || !may_pass(error)) {
-    peer_disk_failed(error, doing);
-    return false;
-  }
-  const std::string& file = core_.config.other(core_.node).backing;
-  const std::string what = system_error(error, core_.peer + "'s disk refused a write (" + file + ")").what;
-  if (peer_error_ != what) {
-    log(Severity::kError, what + "; all that needs no room goes on there");
-    note_peer(what, file);
-  }
-  peer_refused_ns_ = core_.clock.now_ns();
-  return true;
-}
-
-void DiskHealth::peer_has_room() {
-  if (peer_refused_ns_ == 0 || core_.clock.now_ns() - peer_refused_ns_ < limits::kDiskNoteKept_ns) return;
-  peer_is_back();
-  log(Severity::kInfo, core_.peer + "'s disk takes writes again");
-  core_.events().tell("disk-mended", {{"node", core_.peer}, {"disk", "data"}});
-}
-
-void DiskHealth::drop_failing_peer(int error, const std::string& what, const std::string& file) {
-  note_peer(system_error(error, what + " (" + file + ")").what, file);
-  core_.session.drop(peer_error_, limits::kPeerDiskRetry_ns);
-}
-
-void DiskHealth::note_peer(const std::string& why, const std::string& file) {
-  peer_error_ = why;
-  peer_error_file_ = file;
-  peer_refused_ns_ = 0;
-  tell(core_.peer, file == core_.config.other(core_.node).backing ? "data" : "metadata", why);
-}
-
-void DiskHealth::tell(const std::string& whose, const char* disk, const std::string& why) {
-  core_.events().tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
 }
 
 }  // namespace twinblock

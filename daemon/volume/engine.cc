@@ -12,8 +12,8 @@ namespace twinblock {
 
 Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
-             parts.workers, session_, parts.random, parts.zero_piece_bytes,
-             parts.zero_bytes_in_flight_max, parts.loaded, parts.found, parts.numbers,
+             parts.workers, session_, parts.random, {parts.zero_piece_bytes, parts.zero_bytes_in_flight_max},
+             parts.loaded, parts.found, parts.numbers,
              [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
       peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, disks_, facts_, growth_,
@@ -55,20 +55,20 @@ Engine::Engine(Parts parts)
                peer_.peer_settings(), states_, facts_, clients_}) {
   if (!core_.state().blank()) {
     // By a process before, which may have ended before it flushed them: whoever flushes now promises them.
-    if (core_.state().found() == DataFound::kSome) core_.written().wrote();
+    if (core_.state().backing().found() == DataFound::kSome) core_.written().wrote();
     core_.intents().load(parts.loaded.intent_words,
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
     facts_.loaded(parts.cache_is_gone);
     if (core_.record().flush_failed && parts.cache_is_gone) {
-      core_.state().forget_boot();
+      core_.state().company().forget_boot();
       // With the flag goes what tells the processes after this one that their host's memory holds less than its boot says.
-      core_.state().note_boot(0);
+      core_.state().company().note_boot(0);
       // Nor does any of them go on as primary: not all that clients know of is here.
       core_.state().role().promoted_on(0);
     }
-    const bool other_backing = core_.state().other_backing();
-    core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost() && !other_backing);
+    const bool other_backing = core_.state().backing().other();
+    core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing().lost() && !other_backing);
     if (other_backing) core_.differences().all_may_differ();
     disks_.load(parts.cache_is_gone);
   }
@@ -97,17 +97,17 @@ Status Engine::start() {
                                 {"initialised", core_.state().blank() ? "no" : "yes"},
                                 {"crashed", core_.state().crashed() ? "yes" : "no"}});
   const std::string& backing = core_.config.node(core_.node).backing;
-  if (core_.state().backing_lost())
-    core_.log.log(Severity::kWarning, lost_words(core_.state().found(), backing) + "; it is copied anew from " +
+  if (core_.state().backing().lost())
+    core_.log.log(Severity::kWarning, lost_words(core_.state().backing().found(), backing) + "; it is copied anew from " +
                                           core_.peer + " if that is current. Is the right disk attached?");
-  if (core_.state().other_backing()) {
+  if (core_.state().backing().other()) {
     const std::string what = other_words(backing) + ", so that all of it is compared with " + core_.peer + "'s, and nothing is " +
                              "copied from it, nor is it promoted, without a word. Is it the right one, or a copy that holds all that " +
                              "was written last? If not, stop this node and attach that";
     core_.log.log(Severity::kWarning, what);
     core_.events().tell("other-backing", {{"node", core_.node}, {"reason", what}});
   }
-  if (core_.state().blank() && core_.state().found() == DataFound::kUnknown)
+  if (core_.state().blank() && core_.state().backing().found() == DataFound::kUnknown)
     core_.log.log(Severity::kWarning, unseen_words(backing) + ": this node does not join by itself; to do: " +
                                           "`twinblock init " + core_.config.volume +
                                           " --join` here, to let it be overwritten");
@@ -205,7 +205,7 @@ void Engine::give_role_up(bool clients_cut_off, std::function<void()> done) {
     if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
     // Who waits for this node's disk need not wait any longer; this process does.
     session_.stop("twinblockd on " + core_.node + " stops");
-    disks_.end_watch([this, done] {
+    disks_.flush_record().end([this, done] {
       core_.events().tell("stopped", {{"node", core_.node}});
       core_.events().release();
       done();

@@ -88,10 +88,10 @@ class EngineSession final : public SessionOwner {
   void links_changed() override;
   void control_confirmed() override;
   uint64_t disk_still_ns() override { return parts_.replica.still_ns(); }
-  uint64_t disk_stalled_ns() override { return disk_stalled() ? parts_.disks.stalled_ns() : 0; }
+  uint64_t disk_stalled_ns() override { return disk_stalled() ? parts_.disks.stalls().stalled_ns() : 0; }
 
  private:
-  [[nodiscard]] bool disk_stalled() const { return parts_.roles.is_primary() && parts_.disks.stalled_ns() > 0; }
+  [[nodiscard]] bool disk_stalled() const { return parts_.roles.is_primary() && parts_.disks.stalls().stalled_ns() > 0; }
 
   const Parts parts_;
   CompressionOrders compression_;

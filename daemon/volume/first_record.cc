@@ -103,8 +103,8 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   record.generations.current = record.generations.base = core_.random();
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
   record.region_bytes = core_.intents().region_bytes();
-  record.held_data = core_.state().found() == DataFound::kSome ||
-                     (core_.record().held_data && !core_.state().backing_lost());
+  record.held_data = core_.state().backing().found() == DataFound::kSome ||
+                     (core_.record().held_data && !core_.state().backing().lost());
   core_.state().begin_volume(record);
   gate_.close();
   core_.join_order().take_back();  // an earlier one
@@ -139,7 +139,7 @@ void FirstRecord::order_join(Reply reply) {
   core_.join_order().give(known ? peer->volume_uuid : metadata::Uuid{});
   const std::string mine = core_.config.node(core_.node).backing;
   const std::string lost =
-      core_.state().found() == DataFound::kNone
+      core_.state().backing().found() == DataFound::kNone
           ? mine + " held no data when this process began; it will be filled"
           : "all that " + mine + " holds (up to " + format_size(core_.volume_bytes()) + ") will be overwritten";
   core_.log.log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);

@@ -79,7 +79,7 @@ void FlushGroup::ended_here() {
 
 void FlushGroup::answered(const PeerAnswer& answer) {
   if (answer.error != 0) {
-    disks_.peer_disk_failed(answer.error, "flushing");
+    disks_.peer().failed(answer.error, "flushing");
     return;
   }
   TB_CHECK(running_ && peer_pending_, "the peer answers a flush once");

@@ -17,7 +17,7 @@ bool FreshLook::ended() {
 void FreshLook::looked() {
   looking_ = false;
   if (!core_.state().blank()) return;
-  core_.state().found_now(found_);
+  core_.state().backing().found_now(found_);
   // (What was found for a session that is gone is looked for again when the next one asks.)
   empty_ = found_ == DataFound::kNone && core_.phase().still(asked_in_);
   if (found_ == DataFound::kNone || !core_.join_order().stands_by_itself()) return;

@@ -69,7 +69,7 @@ std::optional<Error> Growth::why_not_here() const {
     return Error{"a disk of this node has failed, or is being set up",
                  "see twinblock status " + core_.config.volume, EIO};
   // The loop would wait with it, as long as it takes.
-  if (disks_.stalled_ns() > 0)
+  if (disks_.stalls().stalled_ns() > 0)
     return Error{"a disk of this node stands still", "see twinblock status " + core_.config.volume, EAGAIN};
   return std::nullopt;
 }

@@ -5,7 +5,10 @@
 namespace twinblock {
 namespace {
 
-bool differ(uint64_t number, uint64_t recorded) { return number != 0 && recorded != 0 && number != recorded; }
+NodeState::Durable what_is_looked_at(const metadata::NodeRecord& record) {
+  return {record.sessions, record.held_data, record.promoted_boot,
+          record.keep,     record.discard,   record.given_up.state_id};
+}
 
 }  // namespace
 
@@ -14,42 +17,29 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       store_(metadata, start.loaded.sequence),
       history_(record_, clock, random),
       role_(record_, history_),
-      found_(start.found),
-      numbers_(start.numbers),
+      company_(record_),
+      backing_(record_, start.found, start.numbers),
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  durable_ = what_is_looked_at();
-  // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
-  // believed; where there is a peer, it is copied from it.
-  backing_lost_ = start.found != DataFound::kSome && record_.held_data;
-  other_backing_ = differ(numbers_.backing, record_.backing_number);
-  // (A record of an older version names none.)
-  if (!other_backing_ && !backing_lost_) name_backing();
+  durable_ = what_is_looked_at(record_);
+  backing_.load();
   crashed_ = record_.primary;
 }
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
-  const Durable next = what_is_looked_at();
+  const Durable next = what_is_looked_at(record_);
   store_.update(record_, [this, done = std::move(done), next](int error) {
-    if (error != 0)
+    if (error != 0) {
       record_failed_(error);
-    else
-      note_durable(next);
+    } else {
+      // (A file of an older version has no room for sessions.)
+      const metadata::Sessions before = durable_.sessions;
+      durable_ = next;
+      if (!store_.has_sessions()) durable_.sessions = before;
+    }
     done(error);
   });
-}
-
-NodeState::Durable NodeState::what_is_looked_at() const {
-  return {record_.sessions, record_.held_data, record_.promoted_boot,
-          record_.keep,     record_.discard,   record_.given_up.state_id};
-}
-
-// (A file of an older version has no room for sessions.)
-void NodeState::note_durable(const Durable& durable) {
-  const metadata::Sessions before = durable_.sessions;
-  durable_ = durable;
-  if (!store_.has_sessions()) durable_.sessions = before;
 }
 
 void NodeState::hold_data(std::function<void()> then) {
@@ -68,9 +58,9 @@ void NodeState::begin_volume(const metadata::NodeRecord& record) {
   record_ = record;
   record_.flush_failed = flush_failed;
   record_.unwitnessed = unwitnessed;
-  name_backing();
+  backing_.begins_volume();
   history_.move_on();
-  blank_ = crashed_ = backing_lost_ = other_backing_ = false;
+  blank_ = crashed_ = false;
   role_.shares_what_it_took_over();
 }
 
@@ -83,28 +73,8 @@ void NodeState::join(const Joined& joined) {
   record_.generations = joined.told;
   record_.peer_primary = joined.peer_primary;
   record_.heard_term = joined.peer_term;
-  name_backing();
+  backing_.joins();
   blank_ = false;
-  // What it is filled with is worth what it is worth at the source.
-  backing_lost_ = record_.held_data = !peer_is_believed_;
-}
-
-bool NodeState::moved_together() const {
-  return other_backing_ && differ(numbers_.metadata, record_.metadata_number);
-}
-
-void NodeState::name_backing() {
-  record_.backing_number = numbers_.backing;
-  record_.metadata_number = numbers_.metadata;
-}
-
-void NodeState::take_backing() {
-  if (other_backing_) {
-    record_.dirty = record_.all_dirty = true;
-    set_snapshot(false, 0, 0);
-  }
-  other_backing_ = false;
-  name_backing();
 }
 
 void NodeState::become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy) {
@@ -122,14 +92,7 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
   // counts, also where its own promotion was before.
   role_.give_up_term();
   record_.discard = record_.keep = false;
-  // What the source has yet to send is on its record. What it has sent to an empty disk is on no other one: should the
-  // right one be back in the middle of that, all of it is compared.
-  if (backing_lost_) {
-    record_.dirty = record_.all_dirty = true;
-    set_snapshot(false, 0, 0);
-  }
-  take_backing();
-  backing_lost_ = backing_lost_ && !peer_is_believed_;
+  backing_.is_filled();
 }
 
 void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
@@ -139,7 +102,7 @@ void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
   record_.all_dirty = record_.snapshot = record_.discard = record_.keep = false;
   record_.way_back = {};
   crashed_ = false;
-  backing_lost_ = backing_lost_ && !peer_is_believed_;
+  backing_.is_as_the_peer_s();
   role_.shares_what_it_took_over();
 }
 
@@ -151,7 +114,7 @@ void NodeState::hold_sole_copy(const metadata::Generations& told) {
 }
 
 void NodeState::begin_rollback() {
-  take_backing();
+  backing_.take();
   history_.move_on();
   record_.dirty = record_.all_dirty = true;
   record_.snapshot = false;
@@ -184,7 +147,7 @@ void NodeState::begin_copy(bool all) {
   record_.dirty = true;
   record_.all_dirty = record_.all_dirty || all;
   record_.snapshot = false;  // the set may become larger than it
-  take_backing();            // of two nodes whose disks were copied with their records
+  backing_.take();           // of two nodes whose disks were copied with their records
 }
 
 void NodeState::target_marked() {
@@ -196,8 +159,7 @@ void NodeState::target_marked() {
 
 void NodeState::found_equal(uint64_t boot) {
   record_.followed_boot = boot;
-  backing_lost_ = backing_lost_ && !peer_is_believed_;
-  if (!backing_lost_) take_backing();
+  backing_.is_found_equal();
   settle();
 }
 
@@ -207,7 +169,7 @@ void NodeState::made_equal(uint64_t boot) {
   if (record_.all_dirty && !record_.flush_failed) record_.repairing = false;
   record_.all_dirty = false;
   crashed_ = false;
-  backing_lost_ = unvouched();
+  backing_.counts_as_vouched();
   settle();
 }
 
@@ -218,12 +180,6 @@ void NodeState::settle() {
   record_.dirty = record_.snapshot = false;
   record_.keep = record_.discard = false;
   role_.shares_what_it_took_over();
-}
-
-void NodeState::take_along(uint64_t boot, uint64_t peer_instance, uint64_t peer_boot) {
-  record_.boot = boot;
-  record_.peer_instance = peer_instance;
-  record_.peer_boot = peer_boot;
 }
 
 void NodeState::set_snapshot(bool valid, uint64_t bytes, uint32_t crc) {

@@ -1,7 +1,7 @@
 // What this node is: its durable record, and what goes with it that a process knows only while it
 // lives. All read it; it changes by what happens to the node, one method each, so that what belongs
-// together changes together: here, in its history (ReplicaHistory) and in its role (RecordedRole). What
-// is changed is durable when persist() says so. Owned by Core; loop thread only.
+// together changes together: here, in its history (ReplicaHistory), in its role (RecordedRole), in what is known of its
+// backing (KnownBacking), and with whom it was together (RecordedCompany). What is changed is durable when persist() says so. Owned by Core; loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,12 @@
 #include "io/disk.h"
 #include "metadata/load.h"
 #include "metadata/superblock_store.h"
+#include "volume/known_backing.h"
+#include "volume/recorded_company.h"
 #include "volume/recorded_role.h"
 #include "volume/replica_history.h"
 
 namespace twinblock {
-
-// io/posix/backing_number.h; 0: not known.
-struct BackingNumbers {
-  uint64_t backing = 0;
-  uint64_t metadata = 0;  // of what the record lies in
-};
 
 class NodeState {
  public:
@@ -43,30 +39,6 @@ class NodeState {
   [[nodiscard]] bool blank() const { return blank_; }
   // Was primary when it stopped: blocks in its intents may differ.
   [[nodiscard]] bool crashed() const { return crashed_; }
-  // Held data once, but none were found in the backing.
-  [[nodiscard]] bool backing_lost() const { return backing_lost_; }
-  // … and nobody has said that what is there is right, by a promotion: the peer may have come up without its disk, too.
-  [[nodiscard]] bool unvouched() const { return backing_lost_ && !vouched_; }
-  // A session begins. Only a peer that found data, or is primary, shows by being the same, or by a copy, that what is here is.
-  void meet(bool peer_is_believed) { peer_is_believed_ = peer_is_believed; }
-  // This node, or the peer in a session, becomes primary; `both_whole`: they are the same by then.
-  void vouch(bool both_whole) {
-    vouched_ = peer_is_believed_ = true;
-    backing_lost_ = backing_lost_ && !both_whole;
-    take_backing();
-  }
-  // The record is about another backing than the one that is here: every block of it may differ from the peer's, whatever the
-  // record says. It stays so, also in the processes to come, until the record is about what is here …
-  [[nodiscard]] bool other_backing() const { return other_backing_; }
-  // (It was copied together with its record, as that lies in another place, too.)
-  [[nodiscard]] bool moved_together() const;
-  // … from now on: before anything is written here.
-  void take_backing();
-  // What was found there when the process began.
-  [[nodiscard]] DataFound found() const { return found_; }
-  // A blank node has looked again.
-  void found_now(DataFound found) { found_ = found; }
-
   // What of the record is on the disk, and what the next process will find.
   struct Durable {
     metadata::Sessions sessions;  // with a disk, this node tells its peer of no other
@@ -87,6 +59,9 @@ class NodeState {
   [[nodiscard]] ReplicaHistory& history() { return history_; }
   [[nodiscard]] const RecordedRole& role() const { return role_; }
   [[nodiscard]] RecordedRole& role() { return role_; }
+  [[nodiscard]] const KnownBacking& backing() const { return backing_; }
+  [[nodiscard]] KnownBacking& backing() { return backing_; }
+  [[nodiscard]] RecordedCompany& company() { return company_; }
 
   // How it comes to hold a volume. A new one; that a flush failed stays on record, since a new
   // history does not mend a disk.
@@ -107,7 +82,7 @@ class NodeState {
   void grow(uint64_t volume_bytes) {
     record_.size_bytes = volume_bytes;
     record_.way_back = {};
-    set_snapshot(false, 0, 0);
+    record_.forget_snapshot();
   }
 
   // As the target, in the history that it was told, after it has left its own: it is an unfinished copy.
@@ -131,7 +106,7 @@ class NodeState {
   // Towards the peer. This node holds writes that it may miss; …
   void hold_more() {
     record_.dirty = true;
-    backing_lost_ = unvouched();
+    backing_.counts_as_vouched();
   }
   // … it is about to get them, and they may become more than the snapshot names. `all`: every block may be one.
   void begin_copy(bool all);
@@ -141,20 +116,6 @@ class NodeState {
   void made_equal(uint64_t boot);
   // A session: whether both nodes have the same kind of witness.
   void both_ask(bool same) { record_.unwitnessed = !same; }
-  // The page cache was dropped: what it held of the peer's writes is gone as by a new boot.
-  void forget_boot() { record_.followed_boot = 0; }
-  // This host has held since this boot all that was acknowledged.
-  void note_boot(uint64_t boot) { record_.boot = boot; }
-  // A session begins; it stands, so that the peer has begun it, too.
-  void begin_session(uint64_t id, const metadata::Sessions& peer) { record_.sessions.begin(id, peer); }
-  void share_sessions(const metadata::Sessions& peer, uint64_t id) {
-    record_.sessions.stood = peer.stood;
-    session_stands(id);
-  }
-  void session_stands(uint64_t id) { record_.sessions.stands(id); }
-  // Whom this node takes along in what it writes from now on: its own host's boot, the peer's process
-  // and the peer's host's boot.
-  void take_along(uint64_t boot, uint64_t peer_instance, uint64_t peer_boot);
 
   // The snapshot is the whole dirty set, or does not count.
   void set_snapshot(bool valid, uint64_t bytes, uint32_t crc);
@@ -175,9 +136,6 @@ class NodeState {
 
  private:
   void settle();
-  [[nodiscard]] Durable what_is_looked_at() const;
-  void name_backing();
-  void note_durable(const Durable& durable);
 
   const std::function<void(int error)> record_failed_;
   metadata::SuperblockStore store_;
@@ -185,14 +143,10 @@ class NodeState {
   Durable durable_;
   ReplicaHistory history_;
   RecordedRole role_;
-  DataFound found_;
-  const BackingNumbers numbers_;
+  RecordedCompany company_;
+  KnownBacking backing_;
   bool blank_;
   bool crashed_ = false;
-  bool backing_lost_ = false;
-  bool other_backing_ = false;
-  bool vouched_ = false;
-  bool peer_is_believed_ = false;
 };
 
 }  // namespace twinblock

@@ -31,15 +31,15 @@ SyncFacts OwnFacts::now() const {
   facts.asks_command = right.witness() == WitnessKind::kCommand;
   facts.resumes = roles_.resumption().under_way() && disks_.local_ok();
   facts.inconsistent = core_.record().inconsistent;
-  facts.backing_lost = core_.state().backing_lost();
-  facts.other_backing = core_.state().other_backing();
-  facts.moved_together = core_.state().moved_together();
+  facts.backing_lost = core_.state().backing().lost();
+  facts.other_backing = core_.state().backing().other();
+  facts.moved_together = core_.state().backing().moved_together();
   facts.rebooted = core_.state().crashed() && rebooted_;
   facts.instance = instance_;
   facts.boot = boot_;
   // Also in a process before: what it followed the primary on is no longer on record then. (What memory held of another backing
   // is not this one's.)
-  facts.forgot = forgot_ || core_.state().other_backing() || (core_.record().peer_primary && core_.record().followed_boot != boot_);
+  facts.forgot = forgot_ || core_.state().backing().other() || (core_.record().peer_primary && core_.record().followed_boot != boot_);
   facts.peer_instance = core_.record().peer_instance;
   facts.peer_boot = core_.record().peer_boot;
   facts.flush_failed = core_.record().flush_failed;

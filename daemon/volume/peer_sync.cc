@@ -70,8 +70,8 @@ void PeerSync::enter(Phase phase) {
 }
 
 void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
-  core_.state().meet(!peer.backing_lost || peer.primary);
-  parts_.disks.peer_is_back();
+  core_.state().backing().meet(!peer.backing_lost || peer.primary);
+  parts_.disks.peer().is_back();
   company_.session_up(peer);
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
@@ -83,7 +83,10 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
         doubt_equal();
         return;
       }
-      begin_equal();
+      enter(Phase::kEqual);
+      core_.differences().set_valid(true);
+      parts_.gate.close();
+      core_.state().found_equal(parts_.facts.boot());
       break;
     case Verdict::kSourceOfMap:
     case Verdict::kSourceOfAll:
@@ -123,13 +126,6 @@ void PeerSync::doubt_equal() {
                            ", which by this node's record nobody else was given: all is compared",
                        limits::kReconnectDelayMin_ns);
   });
-}
-
-void PeerSync::begin_equal() {
-  enter(Phase::kEqual);
-  core_.differences().set_valid(true);
-  parts_.gate.close();
-  core_.state().found_equal(parts_.facts.boot());
 }
 
 void PeerSync::begin_diskless(const SyncFacts& peer) {
@@ -263,7 +259,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     else
       core_.differences().all_missed();
     core_.differences().set_valid(true);
-    parts_.disks.peer_is_copied_anew();
+    parts_.disks.peer().is_copied_anew();
   }
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must
@@ -332,7 +328,13 @@ void PeerSync::resync_finished() {
   const bool writes_here = parts_.roles.is_primary();
   const Phase phase = writes_here ? Phase::kDuplex : Phase::kEqual;
   if (core_.phase().now() != phase) enter(phase);
-  whole_again();
+  // Both nodes hold the same.
+  parts_.disks.note_in_sync();
+  core_.state().made_equal(parts_.facts.boot());
+  company_.session_stands();
+  parts_.roles.crash_is_made_good();
+  core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
+  log_.ended(source_.progress(), source_.sent());
   // (A primary's next flush fails, and it goes on with the peer's replica.)
   if (core_.record().flush_failed && !writes_here) {
     ask_to_be_copied_back();
@@ -340,16 +342,6 @@ void PeerSync::resync_finished() {
   }
   core_.state().persist([](int) {});
   owner_.note_state();
-}
-
-// Both nodes hold the same.
-void PeerSync::whole_again() {
-  parts_.disks.note_in_sync();
-  core_.state().made_equal(parts_.facts.boot());
-  company_.session_stands();
-  parts_.roles.crash_is_made_good();
-  core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
-  log_.ended(source_.progress(), source_.sent());
 }
 
 // This node had to be the source although a flush had failed here: it held what the peer did not.

@@ -94,7 +94,6 @@ class PeerSync final : private ResyncSource::Owner,
   void stand_in_recorded() override;
 
   void enter(Phase phase);
-  void begin_equal();
   void doubt_equal();
   void begin_diskless(const SyncFacts& peer);
   void record_session(Verdict verdict);
@@ -103,7 +102,6 @@ class PeerSync final : private ResyncSource::Owner,
   void begin_copy(Verdict verdict, const SyncFacts& peer);
   void flush_for_resync(std::function<void()> then);
   void leave_to_peer();
-  void whole_again();
   void ask_to_be_copied_back();
   void look_for_sole_copy();
   // Makes the record durable, and goes on if the session still stands.

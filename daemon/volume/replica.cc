@@ -111,7 +111,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       break;
     }
     default:  // what a primary's own disk does not give it
-      disks_.peer_reads_fail();
+      disks_.peer().reads_fail();
       op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }

@@ -75,7 +75,7 @@ void ResyncSource::answered(const PeerAnswer& answer) {
     return;
   }
   if (answer.error != 0) {
-    disks_.peer_metadata_failed(answer.error);
+    disks_.peer().metadata_failed(answer.error);
     return;
   }
   if (step_ == Step::kMarking) {

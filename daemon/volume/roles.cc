@@ -10,7 +10,22 @@
 
 namespace twinblock {
 namespace {
+
 constexpr const char* kGoesOn = "goes on as primary, as which its last process had ended";
+
+std::string how_to_end_clients(const Core& core) {
+  const std::string& volume = core.config.volume;
+  const std::string detach = "detach: twinblock detach " + volume;
+  const auto verdict = core.session.handshake().last_verdict();
+  if (core.stance().waits_for_witness())
+    return "their requests wait for the witness' consent, or for " + core.peer + "; then " + detach;
+  if (!core.stance().frozen()) return "detach first: twinblock detach " + volume;
+  if (verdict == Verdict::kOutdated) return vain_words(volume);
+  if (verdict == Verdict::kBothPrimary) return "their requests wait until " + core.peer + " is demoted; then " + detach;
+  return "their requests wait for " + core.peer + ": start twinblockd there, or run `twinblock continue " + volume +
+         "`; then " + detach;
+}
+
 }  // namespace
 
 Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
@@ -91,7 +106,7 @@ void Roles::promote(Word word, Reply reply) {
                 "wait for its answer", EBUSY, Retry::kLater});
     return;
   }
-  if (waits_to_serve()) {
+  if (role_ == Role::kPrimary && resumption_.under_way()) {
     resumption_.wait(std::move(reply));
     return;
   }
@@ -115,7 +130,7 @@ void Roles::promote(Word word, Reply reply) {
   }
   promotion_.order(word, std::move(reply));
   role_ = Role::kPromoting;
-  if (resumption_.pending() && !session().up() && !consent_.asks())
+  if (resumption_.pending() && !core_.session.up() && !consent_.asks())
     resume();
   else
     promotion_.ask();
@@ -155,7 +170,7 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const char* changing = core_.stance().changing();
   if (is_primary() || contested || core_.state().blank() || changing) {
     const std::string why = changing ? std::string("just ") + changing : "primary or about to become it";
-    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + " is " + why));
+    core_.session.send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + " is " + why));
     return true;
   }
   if (role_ == Role::kPromoting)
@@ -168,7 +183,7 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   core_.state().role().hear_term(ask.term);
   core_.state().persist([this, told_in = core_.phase().session(), question = ask.question](int error) {
     if (!core_.phase().still(told_in)) return;
-    session().send_ordered(
+    core_.session.send_ordered(
         wire::PromoteAnswerFrame{question, static_cast<uint32_t>(error)},
         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
     asked_.end();
@@ -195,7 +210,7 @@ void Roles::resume() {
   went_on_ = true;
   role_ = Role::kPromoting;
   promotion_.remember_record();
-  core_.state().role().resume_primary(!session().up());
+  core_.state().role().resume_primary(!core_.session.up());
   record_primary(kGoesOn, Resumption::kWentOn);
 }
 
@@ -209,8 +224,8 @@ void Roles::become_primary() {
   promotion_.remember_record();
   went_on_ = false;
   owner_.note_company();
-  core_.state().role().become_primary(!session().up());
-  core_.state().vouch(core_.phase().both_whole());
+  core_.state().role().become_primary(!core_.session.up());
+  core_.state().backing().vouch(core_.phase().both_whole());
   record_primary("promoted to primary", "this node is primary");
 }
 
@@ -223,7 +238,7 @@ void Roles::record_primary(const char* how, const char* reply) {
       return;
     }
     settle_role(role_, Role::kPrimary, core_.record());
-    if (session().up()) {
+    if (core_.session.up()) {
       send_role();
       owner_.became_primary();
     }
@@ -242,7 +257,7 @@ void Roles::now_primary(const char* how) {
 void Roles::promotion_ended(Result<std::string> result) {
   if (role_ == Role::kPromoting) take_promotion_back();
   const Reply reply = promotion_.end();
-  if (!result.ok() && session().up()) send_role();  // the peer takes its yes back
+  if (!result.ok() && core_.session.up()) send_role();  // the peer takes its yes back
   if (reply) reply(std::move(result));
 }
 
@@ -262,7 +277,7 @@ void Roles::crash_is_made_good() {
 }
 
 void Roles::send_role() {
-  session().send_ordered(wire::RoleFrame{role_ != Role::kSecondary, core_.record().term});
+  core_.session.send_ordered(wire::RoleFrame{role_ != Role::kSecondary, core_.record().term});
 }
 
 bool Roles::heard_role(const wire::RoleFrame& told) {
@@ -284,31 +299,18 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   }
   const uint64_t about = core_.record().backing_number;
   if (primary && core_.phase().both_whole())
-    core_.state().vouch(true);
+    core_.state().backing().vouch(true);
   else if (primary)
-    core_.state().meet(true);
+    core_.state().backing().meet(true);
   if (core_.record().backing_number != about) core_.state().persist([](int) {});
   owner_.peer_became(peer_);
   if (primary) loss_wait_.peer_is_primary_now();
   return true;
 }
 
-std::string Roles::how_to_end_clients() const {
-  const std::string& volume = core_.config.volume;
-  const std::string detach = "detach: twinblock detach " + volume;
-  const auto verdict = session().handshake().last_verdict();
-  if (core_.stance().waits_for_witness())
-    return "their requests wait for the witness' consent, or for " + core_.peer + "; then " + detach;
-  if (!core_.stance().frozen()) return "detach first: twinblock detach " + volume;
-  if (verdict == Verdict::kOutdated) return vain_words(volume);
-  if (verdict == Verdict::kBothPrimary) return "their requests wait until " + core_.peer + " is demoted; then " + detach;
-  return "their requests wait for " + core_.peer + ": start twinblockd there, or run `twinblock continue " + volume +
-         "`; then " + detach;
-}
-
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
-  if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
+  if (role_ == Role::kPrimary && resumption_.under_way()) core_.session.drop("this node is to be demoted, and had not gone on as primary yet", 0);
   const bool was_to_go_on = resumption_.pending();
   // Also where this process does not go on: because of its file, say, or of a disk that was not there.
   const bool would_go_on =
@@ -350,7 +352,7 @@ void Roles::demote(bool for_good, Reply reply) {
   if (const uint64_t clients = owner_.clients_connected(); clients > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
-                how_to_end_clients(), EBUSY});
+                how_to_end_clients(core_), EBUSY});
     return;
   }
   TB_CHECK(!resumption_.under_way(), "who is demoted does not go on as primary by itself");
@@ -390,8 +392,8 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
     core_.log.log(Severity::kInfo, "demoted to secondary");
     core_.events().tell("role", {{"node", core_.node}, {"role", "secondary"}});
     owner_.became_secondary();
-    if (session().up()) send_role();
-    session().poke();  // a peer that was refused may order by what this node holds from now on
+    if (core_.session.up()) send_role();
+    core_.session.poke();  // a peer that was refused may order by what this node holds from now on
   }
   owner_.note_state();
   reply(std::move(result));

@@ -82,12 +82,10 @@ class Roles {
   [[nodiscard]] bool passes_for_primary() const {
     return role_ != Role::kSecondary && !promotion_.waits_for_consent();
   }
-  // Whether a client may open the export.
+  // Whether a client may open the export: not yet where it is primary by its peer's confirmation (volume/resumption.h).
   [[nodiscard]] bool serves() const {
     return role_ == Role::kPrimary && !resumption_.under_way() && !stopping_;
   }
-  // Primary by its peer's confirmation, and not for clients yet (volume/resumption.h).
-  [[nodiscard]] bool waits_to_serve() const { return role_ == Role::kPrimary && resumption_.under_way(); }
   // Whether it may be promoted.
   [[nodiscard]] const Candidacy& candidacy() const { return candidacy_; }
 
@@ -122,9 +120,7 @@ class Roles {
   void yield();
 
  private:
-  [[nodiscard]] Session& session() const { return core_.session; }
   void wait_for_loss(Word word, Reply reply);
-  [[nodiscard]] std::string how_to_end_clients() const;
   // Nothing is to be waited for any more.
   void promotion_may_go();
   void become_primary();

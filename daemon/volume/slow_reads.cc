@@ -280,7 +280,7 @@ void SlowReads::Op::answered(const PeerAnswer& answer) {
     if (found[at / limits::kBlockBytes + block]) expected = block * limits::kBlockBytes;
   if (answer.error != 0) {
     error = answer.error;
-    reads.disks_.peer_reads_fail();
+    reads.disks_.peer().reads_fail();
   } else if (answer.payload.size() != expected) {
     error = EIO;
   } else {

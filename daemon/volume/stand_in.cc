@@ -80,7 +80,7 @@ void StandIn::tell_peer() {
 
 void StandIn::answered(const PeerAnswer& answer) {
   if (answer.error != 0) {
-    disks_.peer_metadata_failed(answer.error);
+    disks_.peer().metadata_failed(answer.error);
     return;
   }
   recorded_ = told_;

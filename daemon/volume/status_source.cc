@@ -72,8 +72,8 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;
   view.joinable = core.join_order().stands();
-  view.found = core.state().found();
-  view.unvouched = core.state().unvouched();
+  view.found = core.state().backing().found();
+  view.unvouched = core.state().backing().unvouched();
   view.intent_bytes = core.intents().set_bytes();
   view.all_dirty = core.record().all_dirty;
   view.intent_commits = core.intents().commits_total();
@@ -82,11 +82,11 @@ void StatusSource::fill_replica(StatusView& view) const {
   const DiskHealth& disks = parts_.disks;
   view.disk_error = disks.in_words();
   view.disk_ok = disks.local_ok();
-  view.stalled_ns = disks.stalled_ns();
-  if (view.stalled_ns > 0) view.stalled_file = disks.stalled_file();
+  view.stalled_ns = disks.stalls().stalled_ns();
+  if (view.stalled_ns > 0) view.stalled_file = disks.stalls().file();
   view.metadata_failed = disks.metadata_error() != 0;
   view.unreadable_places = disks.read_errors().places();
-  view.peer_reads_fail = disks.peer_has_bad_places();
+  view.peer_reads_fail = disks.peer().has_bad_places();
   view.read_error = disks.read_error();
   view.read_errors = disks.read_errors().total();
 }
@@ -95,8 +95,8 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.name = parts_.core.peer;
   view.peer.role = parts_.roles.peer();
   view.peer.data = peer_data();
-  view.peer.error = parts_.disks.peer_error();
-  view.peer.error_file = parts_.disks.peer_error_file();
+  view.peer.error = parts_.disks.peer().error();
+  view.peer.error_file = parts_.disks.peer().error_file();
   view.peer.connected = session().up();
   view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();

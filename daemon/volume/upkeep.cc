@@ -47,7 +47,7 @@ void Upkeep::tick() {
   tick_timer_->arm(limits::kEpochIdle_ns / 2);
   parts_.replica.resume_if_drained();
   parts_.replica.watch_disk();
-  parts_.disks.watch_flushes();
+  parts_.disks.flush_record().look();
   if (parts_.roles.role() == Role::kPrimary) parts_.disks.forget_what_passed();
   parts_.disks.look();
   look_();

@@ -59,7 +59,7 @@ void WayBack::given_up() {
 bool WayBack::worth_keeping() const {
   const metadata::NodeRecord& record = core_.record();
   return parts_.copies != nullptr && parts_.copies->can(CopyStep::kBeforeResync) && !core_.state().blank() &&
-         !core_.state().backing_lost() && !record.inconsistent && !record.flush_failed && !parts_.disks.any_failed();
+         !core_.state().backing().lost() && !record.inconsistent && !record.flush_failed && !parts_.disks.any_failed();
 }
 
 bool WayBack::may_become_half_copied() {

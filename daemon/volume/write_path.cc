@@ -208,8 +208,8 @@ void WritePath::send_pieces(Op& op) {
 void WritePath::send_zeroes() {
   while (!zeroing_.empty()) {
     Op& op = *zeroing_.front();
-    const uint64_t length = std::min(core_.zero_piece_bytes, op.unsent_bytes);
-    if (zero_bytes_in_flight_ > 0 && zero_bytes_in_flight_ + length > core_.zero_bytes_in_flight_max)
+    const uint64_t length = std::min(core_.zeroes.piece_bytes, op.unsent_bytes);
+    if (zero_bytes_in_flight_ > 0 && zero_bytes_in_flight_ + length > core_.zeroes.in_flight_max_bytes)
       return;
     // One flush for all pieces: with the last one, when the others are done.
     const bool last = length == op.unsent_bytes;
@@ -223,7 +223,7 @@ void WritePath::send_zero_piece(Op& op) {
   const ClientRequest& client = *op.client;
   wire::DataFrame zeroes{
       .offset_bytes = client.offset_bytes + client.length_bytes - op.unsent_bytes,
-      .length_bytes = std::min(core_.zero_piece_bytes, op.unsent_bytes),
+      .length_bytes = std::min(core_.zeroes.piece_bytes, op.unsent_bytes),
       .zero = true,
       .unmap = client.may_unmap};
   op.unsent_bytes -= zeroes.length_bytes;
@@ -237,7 +237,7 @@ void WritePath::send_zero_piece(Op& op) {
 // A piece was answered. The last one may be shorter; what it was too much comes off at the end.
 void WritePath::zeroes_landed(Op& op) {
   const bool last = op.pieces_outstanding == 0;
-  const uint64_t bytes = last ? op.flying_bytes : std::min(core_.zero_piece_bytes, op.flying_bytes);
+  const uint64_t bytes = last ? op.flying_bytes : std::min(core_.zeroes.piece_bytes, op.flying_bytes);
   TB_CHECK(zero_bytes_in_flight_ >= bytes, "zeroes that landed were in flight");
   op.flying_bytes -= bytes;
   zero_bytes_in_flight_ -= bytes;
@@ -264,7 +264,7 @@ void WritePath::submit_local(Op& op) {
 // One piece after the other, so that a long range does not keep the disk's threads from others.
 void WritePath::zero_locally(Op& op, uint64_t done_bytes) {
   const ClientRequest& client = *op.client;
-  const uint64_t length = std::min(core_.zero_piece_bytes, client.length_bytes - done_bytes);
+  const uint64_t length = std::min(core_.zeroes.piece_bytes, client.length_bytes - done_bytes);
   op.disk.op = DiskOp::kZero;
   op.disk.fua = client.fua && done_bytes + length == client.length_bytes;
   op.disk.may_unmap = client.may_unmap;
@@ -312,11 +312,11 @@ void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
   --op.pieces_outstanding;
   if (answer.error != 0) {
     // Else the session has ended, which has come back as peer_lost() and settled this write, too.
-    if (!disks_.peer_lacks_room(answer.error, "writing")) return;
+    if (!disks_.peer().lacks_room(answer.error, "writing")) return;
     op.peer_error = answer.error;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);
-  if (answer.error == 0 && gives_data(*op.client)) disks_.peer_has_room();
+  if (answer.error == 0 && gives_data(*op.client)) disks_.peer().has_room();
   if (answer.error == 0) learn(*op.client, answer);
   settle(op);
 }

@@ -63,11 +63,10 @@ class WritePath {
   // The dirty map as it would be if the session ended now.
   [[nodiscard]] BlockMap dirty_without_peer() const;
   [[nodiscard]] bool idle() const { return active_.empty() && waiting_.empty(); }
-  [[nodiscard]] size_t in_flight() const { return active_.size(); }
   [[nodiscard]] uint64_t last_write_ns() const { return last_write_ns_; }
   // Clients write just now.
   [[nodiscard]] bool busy(uint64_t now_ns) const {
-    return in_flight() > 0 || now_ns - last_write_ns_ < 10 * kMillisecond_ns;
+    return !active_.empty() || now_ns - last_write_ns_ < 10 * kMillisecond_ns;
   }
 
  private:

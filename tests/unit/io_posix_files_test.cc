@@ -136,9 +136,9 @@ TEST_F(DiskFileTest, a_file_that_could_not_be_created_whole_is_not_left_behind) 
 // Elsewhere one of two flushes may be told that all is well, though blocks are lost.
 TEST_F(DiskFileTest, flushes_are_under_way_side_by_side_only_where_each_is_told_what_failed) {
   for (const uint64_t known : {0xEF53u, 0x58465342u, 0x9123683Eu, 0x01021994u})
-    EXPECT_TRUE(DiskFile::flushes_side_by_side(known)) << std::hex << known;  // ext4, XFS, Btrfs, tmpfs
+    EXPECT_TRUE(flushes_side_by_side(known)) << std::hex << known;  // ext4, XFS, Btrfs, tmpfs
   for (const uint64_t unknown : {0x65735546u, 0x6969u, 0x2fc12fc1u, 0x794c7630u, 0xF2F52010u, 0u})
-    EXPECT_FALSE(DiskFile::flushes_side_by_side(unknown)) << std::hex << unknown;  // FUSE, NFS, ZFS, overlayfs, f2fs
+    EXPECT_FALSE(flushes_side_by_side(unknown)) << std::hex << unknown;  // FUSE, NFS, ZFS, overlayfs, f2fs
 }
 
 // What is in flight, and for how long, grows while a device hangs.
@@ -147,7 +147,7 @@ TEST_F(DiskFileTest, a_device_gets_on_by_what_it_completes_and_by_nothing_else) 
     std::string line;
     for (size_t field = 0; field < 17; ++field) line += field == more ? " 9" : " 1";
     std::istringstream stat(line);
-    return DiskFile::completed_work(stat);
+    return completed_work(stat);
   };
   const std::set<size_t> completed{0, 2, 4, 6, 11, 13, 15};  // reads, writes, discards, flushes, and sectors of them
   for (size_t field = 0; field < 17; ++field) EXPECT_EQ(work(field) != work(99), completed.contains(field)) << field;

@@ -247,7 +247,7 @@ void DiskFile::probe_file_system() {
   parallel_flushes_ = is_device_ || (known && flushes_side_by_side(type));
 }
 
-bool DiskFile::flushes_side_by_side(uint64_t file_system) {
+bool flushes_side_by_side(uint64_t file_system) {
   return file_system == EXT4_SUPER_MAGIC || file_system == XFS_SUPER_MAGIC || file_system == BTRFS_SUPER_MAGIC ||
          file_system == TMPFS_MAGIC;
 }
@@ -466,7 +466,7 @@ uint64_t DiskFile::device_work() const {
   return completed_work(file);
 }
 
-uint64_t DiskFile::completed_work(std::istream& stat) {
+uint64_t completed_work(std::istream& stat) {
   // Reads, writes, discards and flushes, and the sectors of those.
   constexpr std::array kCompleted{0, 2, 4, 6, 11, 13, 15};
   uint64_t work = 0;

@@ -56,6 +56,16 @@ class FlushHandle {
   const std::shared_ptr<const std::atomic<uint64_t>> least_bytes_;
 };
 
+// Whether flushes may be under way side by side on that file system (statfs' f_type), each with a description of its
+// own, as on block devices: those of which it is known that they report errors of the page cache to each of these, and
+// that an fdatasync leaves nothing to another one that is under way (f2fs does: the first to end clears the mark that
+// the device is still to be flushed).
+[[nodiscard]] bool flushes_side_by_side(uint64_t file_system);
+
+// What of a device's statistics (Linux: Documentation/block/stat.rst) tells that it has done anything: what was completed,
+// and not what is or was waiting, which grows while a device hangs.
+[[nodiscard]] uint64_t completed_work(std::istream& stat);
+
 class DiskFile {
  public:
   enum class Cache { kBuffered, kDirect, kDirectWherePossible };
@@ -117,17 +127,9 @@ class DiskFile {
   [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
   // A new one, for a flush beside others. Null where these may not be, or none can be opened.
   [[nodiscard]] std::unique_ptr<FlushHandle> another_flush_handle() const;
-  // Whether flushes may be under way side by side on that file system (statfs' f_type), each with a description of its
-  // own, as on block devices: those of which it is known that they report errors of the page cache to each of these, and
-  // that an fdatasync leaves nothing to another one that is under way (f2fs does: the first to end clears the mark that
-  // the device is still to be flushed).
-  [[nodiscard]] static bool flushes_side_by_side(uint64_t file_system);
   // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
   // tell (a file system of several devices, or of none).
   [[nodiscard]] uint64_t device_work() const;
-  // What of a device's statistics (Linux: Documentation/block/stat.rst) counts for that: what was completed, and not what
-  // is or was waiting, which grows while a device hangs.
-  [[nodiscard]] static uint64_t completed_work(std::istream& stat);
   // Of the file, as in io/posix/files.h.
   [[nodiscard]] uint64_t memory_number() const;
   // Makes the kernel forget what it holds of this file in memory, so that what is read from now on

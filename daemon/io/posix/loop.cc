@@ -181,15 +181,15 @@ bool Loop::step_aside() {
 bool Loop::wait_aside() {
   const uint64_t since_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
   const uint64_t sleep_ns = since_ns < pace_.free_max_ns ? pace_.free_max_ns - since_ns : pace_.free_max_ns;
-  std::unique_lock lock(aside_mutex_);
-  called_back_.wait_for(lock, std::chrono::nanoseconds(sleep_ns), [this] { return call_back_; });
-  return std::exchange(call_back_, false);
+  std::unique_lock lock(aside_.mutex);
+  aside_.called.wait_for(lock, std::chrono::nanoseconds(sleep_ns), [this] { return aside_.call_back; });
+  return std::exchange(aside_.call_back, false);
 }
 
 void Loop::call_leader_back() {
-  const std::lock_guard lock(aside_mutex_);
-  call_back_ = true;
-  called_back_.notify_all();
+  const std::lock_guard lock(aside_.mutex);
+  aside_.call_back = true;
+  aside_.called.notify_all();
 }
 
 bool Loop::turn() {

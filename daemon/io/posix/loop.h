@@ -158,9 +158,11 @@ class Loop final : public Clock {
 
   // For the thread that has stepped aside. A lock, for sleeping only: it is taken by that thread,
   // and by who calls it back, which is rare beside lone callers.
-  std::mutex aside_mutex_;
-  std::condition_variable called_back_;
-  bool call_back_ = false;
+  struct Aside {
+    std::mutex mutex;
+    std::condition_variable called;
+    bool call_back = false;
+  } aside_;
   std::atomic<uint64_t> moved_ns_{0};   // the role, last, from or to a lone caller
   std::atomic<bool> give_back_{false};  // asks the lone caller that runs the loop
 
