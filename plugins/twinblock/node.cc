@@ -226,11 +226,11 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found, bool may_forg
   loop_.on_wake([this] { take_submitted(); });
   // Whose request is under way may wait for it parked: an answer to it must not find nobody.
   loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->figures().copying(); });
-  stop_timer_ = loop_.make_timer([this] {
+  stop_.timer = loop_.make_timer([this] {
     if (stop_requested()) end_clients();
-    stop_timer_->arm(kStopLook_ns);
+    stop_.timer->arm(kStopLook_ns);
   });
-  stop_timer_->arm(kStopLook_ns);
+  stop_.timer->arm(kStopLook_ns);
   report_ = std::make_unique<ServiceReport>(loop_, [this] {
     return std::string(engine_->is_primary() ? "primary" : "secondary") + ", " +
            state_name(engine_->volume_state());
@@ -267,9 +267,9 @@ Node::~Node() {
     loop_.post([this, finished, was_primary] {
       *was_primary = engine_->is_primary();
       // nbdkit has ended all connections, but reports none that it ended because of the stop.
-      clients_cut_off_ = clients_cut_off_ || clients_ > 0;
+      stop_.clients_cut_off = stop_.clients_cut_off || clients_ > 0;
       for (; clients_ > 0; --clients_) engine_->clients().closed();
-      engine_->shut_down(clients_cut_off_, [this, finished] {
+      engine_->shut_down(stop_.clients_cut_off, [this, finished] {
         // The goodbye leaves at the end of this turn.
         loop_.post([finished] { finished->store(true); });
       });
@@ -289,7 +289,7 @@ Node::~Node() {
   }
   key_reader_.reset();
   control_.reset();
-  stop_timer_.reset();
+  stop_.timer.reset();
   report_.reset();
   // What the workers and the disks still work on belongs to the engine.
   if (workers_) workers_->shut_down();
@@ -321,10 +321,10 @@ void Node::wait_for(const std::atomic<bool>& finished) const {
 // Held writes fail, so that nbdkit can end; their clients are not told, since those who wait for the next
 // process do them again.
 void Node::end_clients() {
-  if (++stop_looks_ == kStopLooksMax || engine_->clients().any_held()) cut_off_clients();
+  if (++stop_.looks == kStopLooksMax || engine_->clients().any_held()) cut_off_clients();
   engine_->clients().let_go();
-  if (!stopping_now_ && (clients_ == 0 || stop_looks_ >= kStopLooksMax)) {
-    stopping_now_ = true;
+  if (!stop_.now && (clients_ == 0 || stop_.looks >= kStopLooksMax)) {
+    stop_.now = true;
     stop_now();
   }
 }
@@ -385,7 +385,7 @@ void Node::close_client() {
   (void)call([this] {
     engine_->clients().closed();
     --clients_;
-    clients_cut_off_ = clients_cut_off_ || stop_requested();
+    stop_.clients_cut_off = stop_.clients_cut_off || stop_requested();
     return ok_status();
   });
 }

@@ -91,10 +91,12 @@ class Node {
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<ServiceReport> report_;
-  std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
-  bool stopping_now_ = false;            // nbdkit was told
-  int stop_looks_ = 0;                   // since one was
-  bool clients_cut_off_ = false;         // they had the export open when a stop was asked for
+  struct Stop {
+    std::unique_ptr<Timer> timer;  // looks whether one was asked for
+    bool now = false;              // nbdkit was told
+    int looks = 0;                 // since one was
+    bool clients_cut_off = false;  // they had the export open when it was asked for
+  } stop_;
   uint64_t clients_ = 0;                 // opened and not closed; loop thread
   uint64_t unfinished_ = 0;              // requests that the engine has; loop thread
   std::thread thread_;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Keeps the house in order: who may make system calls, who may include whom, headers that stand
-alone, files that have outgrown one noun. Prints what is wrong, with file and line.
+alone, files and classes that have outgrown one noun. Prints what is wrong, with file and line.
 
 usage: house_check.py order|headers SOURCE_DIR BUILD_DIR
   headers  that each compiles alone, which takes a minute or two; order: all else"""
@@ -13,6 +13,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import class_sizes
 
 SYSTEM_HEADERS = re.compile(
     r'#include <(ev|liburing|unistd|fcntl|poll|pthread|signal|sys/(?!un\b)\w+|linux/\w+)\.?h?>')
@@ -99,7 +101,8 @@ def programs_load_what_they_use(build):
 def main():
     what, root, build = sys.argv[1], *(Path(word).resolve() for word in sys.argv[2:4])
     wrong = [*headers_stand_alone(root, build)] if what == "headers" else [
-        *system_calls_stay_in_io_posix(root), *files_have_one_noun(root), *programs_load_what_they_use(build)]
+        *system_calls_stay_in_io_posix(root), *files_have_one_noun(root), *programs_load_what_they_use(build),
+        *class_sizes.too_large(root, sources(root, "daemon", ".h") + sources(root, "plugins", ".h"))]
     print("\n".join(wrong) if wrong else "the house is in order")
     return 1 if wrong else 0
 
