@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -93,7 +94,7 @@ class RenewalTest : public testing::Test {
                                                                .error = error})));
   }
   // The links do, while the peer's disk is busy, and then they stay.
-  void break_again_and_again() {
+  void break_again_and_again(const std::function<void()>& meanwhile) {
     ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
     peer_->disk_still_ns = kMillisecond_ns;
     peer_->shakes_hands = true;
@@ -103,10 +104,28 @@ class RenewalTest : public testing::Test {
       for (int times = 0; times < 100 && heard_[wire::FrameType::kJoin] == joins; ++times) node_->run(kMoment_ns);
       node_->run(kMoment_ns);
       ASSERT_TRUE(stands());
+      meanwhile();
     }
     peer_->shakes_hands = false;  // a session that is lost stays so
     node_->run(config_.disk_timeout_ns - 2 * config_.peer_timeout_ns);
     EXPECT_TRUE(stands());
+  }
+  void break_again_and_again() {
+    break_again_and_again([] {});
+  }
+  // Another block of zeroes comes back.
+  void get_an_answer() {
+    bool answered = false;
+    ClientRequest other;
+    other.op = ClientOp::kZero;
+    other.offset_bytes = 64 * kKiB;
+    other.length_bytes = 4 * kKiB;
+    other.done = [&answered](ClientRequest& done) { answered = done.error == 0; };
+    peer_->answers = true;
+    node_->engine->clients().submit(other);
+    for (int i = 0; i < 100 && !answered; ++i) node_->run(10 * kMillisecond_ns);
+    peer_->answers = false;
+    ASSERT_TRUE(answered);
   }
 
   Config config_;
@@ -215,6 +234,14 @@ TEST_F(RenewalTest, LinksThatBreakAgainAndAgainMayNotCarryWhatIsLateEvenForADisk
   ASSERT_NO_FATAL_FAILURE(break_again_and_again());
   node_->run(4 * config_.peer_timeout_ns);
   EXPECT_FALSE(stands());
+}
+
+// It waits for the peer's disk, and the links carry what others ask.
+TEST_F(RenewalTest, LinksThatBreakAgainAndAgainCarryWhatIsSmallWhereOthersAreAnswered) {
+  ASSERT_NO_FATAL_FAILURE(break_again_and_again([this] { get_an_answer(); }));
+  peer_->disk_still_ns = 0;
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
 }
 
 TEST_F(RenewalTest, WithoutEndIsOne) {

@@ -127,5 +127,23 @@ TEST_F(LeftDiskTest, AStopDoesNotWaitForItsFlush) {
   EXPECT_TRUE(stopped);
 }
 
+// The peer, which took it and is away now, is all there is for it.
+TEST_F(LeftDiskTest, AWriteThatFailsThereAtLastWaitsForThePeer) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  ASSERT_NO_FATAL_FAILURE(write());
+  ClientRequest request;
+  std::optional<int> error;
+  ASSERT_NO_FATAL_FAILURE(leave_the_disk_in(DiskOp::kZero, 1, [&] { begin_zeroes(request, error); }));
+  part();
+  node_->run(kForEver_ns);  // the disk answers
+  EXPECT_EQ(error, std::nullopt);
+  record_.generations = node_->engine->status().mine.generations;  // the peer has it on record
+  meet(true);
+  node_->run(kLong_ns);
+  EXPECT_EQ(error, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
