@@ -1,4 +1,4 @@
-// The sentences that events hold. The engine has none of its own: it is given these, which follow
+// The sentences that events of a state and of a resync hold: the engine is given these, which follow
 // from codes and figures alone. control/event_words.h has them.
 #pragma once
 
