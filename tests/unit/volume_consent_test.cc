@@ -104,6 +104,7 @@ TEST_F(ConsentTest, TheRecordOfAnotherPromotionMakesNobodyPrimary) {
 // its revision may come again.
 TEST_F(ConsentTest, WhatWasReadLongAgoIsReadAnew) {
   witness_.reading = {entry(kClaim, "beta"), 5};  // which had gone on alone, and is back
+  config_.peer_timeout_ns = config_.link_timeout_ns = 10 * kSecond_ns;
   begin();
   meet([](HostilePeer& peer) {
     peer.beats = false;
@@ -145,9 +146,13 @@ TEST_F(ConsentTest, WhatALostSessionHadBroughtIsNothingToAPromotionThatIsBeingRe
   begin();
   meet();
   node_->run(kSecond_ns);
+  const auto flush = [this](uint64_t request) {
+    peer_->send(0, wire::seal(wire::to_header(wire::FlushFrame{request}), {}));
+    node_->run(10 * kMillisecond_ns);
+  };
+  flush(1);  // that there is flushed data is on record from then on
   node_->data.hung_until_ns = node_->scheduler.now_ns() + kLong_ns / 2;
-  peer_->send(0, wire::seal(wire::to_header(wire::FlushFrame{1}), {}));
-  node_->run(10 * kMillisecond_ns);
+  flush(2);
   node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
   order();
   node_->run(kSecond_ns);
