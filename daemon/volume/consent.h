@@ -25,7 +25,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "io/witness.h"
 #include "volume/core.h"

@@ -4,7 +4,7 @@
 // time"), it stands still where the oldest request has waited for disk_timeout and the device has done nothing in that
 // time, or where it has waited for kDiskPatience times as long.
 //
-// Owned by DiskHealth; loop thread only.
+// Owned by DiskStalls; loop thread only.
 #pragma once
 
 #include <cstdint>

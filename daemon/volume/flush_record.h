@@ -17,7 +17,7 @@ class FlushRecord {
 
   // From time to time.
   void look();
-  // That none does, since this process stops. `recorded` when the record says so on the disk, or can't be written: once,
+  // This process stops: the record is to say that none does. `recorded` when it does on the disk, or can't be written: once,
   // at once where there is nothing to wait for, and not before a flush that takes long has ended.
   void end(std::function<void()> recorded);
 

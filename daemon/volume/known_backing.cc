@@ -43,7 +43,7 @@ void KnownBacking::joins() {
   lost_ = record_.held_data = !peer_is_believed_;
 }
 
-void KnownBacking::is_filled() {
+void KnownBacking::is_to_be_filled() {
   // What the source has yet to send is on its record. What it has sent to an empty disk is on no other one: should the
   // right one be back in the middle of that, all of it is compared.
   if (lost_) doubt_all();

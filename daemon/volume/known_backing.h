@@ -49,7 +49,7 @@ class KnownBacking {
   void begins_volume();
   void joins();
   // … or anew, from the peer; it has been, or both hold the same anyway; both were found to hold the same.
-  void is_filled();
+  void is_to_be_filled();
   void is_as_the_peer_s() { lost_ = lost_ && !peer_is_believed_; }
   void is_found_equal();
   // This node holds what the peer may miss, or has been made equal: what was vouched for counts.

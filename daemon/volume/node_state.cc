@@ -92,7 +92,7 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
   // counts, also where its own promotion was before.
   role_.give_up_term();
   record_.discard = record_.keep = false;
-  backing_.is_filled();
+  backing_.is_to_be_filled();
 }
 
 void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {

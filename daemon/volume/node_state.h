@@ -1,7 +1,8 @@
-// What this node is: its durable record, and what goes with it that a process knows only while it
-// lives. All read it; it changes by what happens to the node, one method each, so that what belongs
-// together changes together: here, in its history (ReplicaHistory), in its role (RecordedRole), in what is known of its
-// backing (KnownBacking), and with whom it was together (RecordedCompany). What is changed is durable when persist() says so. Owned by Core; loop thread only.
+// What this node is: its durable record, and what goes with it that a process knows only while it lives. All
+// read it; it changes by what happens to the node, one method each, so that what belongs together changes
+// together: here, in its history (ReplicaHistory), in its role (RecordedRole), in what is known of its
+// backing (KnownBacking), and with whom it was together (RecordedCompany). What is changed is durable when
+// persist() says so. Owned by Core; loop thread only.
 #pragma once
 
 #include <cstdint>

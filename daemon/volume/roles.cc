@@ -310,7 +310,8 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
 
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
-  if (role_ == Role::kPrimary && resumption_.under_way()) core_.session.drop("this node is to be demoted, and had not gone on as primary yet", 0);
+  if (role_ == Role::kPrimary && resumption_.under_way())
+    core_.session.drop("this node is to be demoted, and had not gone on as primary yet", 0);
   const bool was_to_go_on = resumption_.pending();
   // Also where this process does not go on: because of its file, say, or of a disk that was not there.
   const bool would_go_on =

@@ -6,10 +6,10 @@ declaration ends with a semicolon or with the body of a function.
 import re
 
 MEMBERS_MAX = 25
-METHODS_MAX = 40  # constructors and the destructor among them
+METHODS_MAX = 40  # constructors and the destructor among them, but not what is deleted
 
-COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#[^\n]*', re.S | re.M)
-HEAD = re.compile(r'(?:template\s*<[^{};]*>\s*)?(class|struct|union|enum)\b[^(){};=]*$')
+NO_DECLARATION = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#[^\n]*|'
+                            r'\[\[[^\]]*\]\]|\balignas\s*\([^()]*\)', re.S | re.M)
 CLASS = re.compile(r'\bclass\s+(\w+)\s*(?:final\s*)?(?::[^{};()]*)?\{')
 NO_MEMBER = re.compile(r'using\b|typedef\b|friend\b|static_assert\b|(?:class|struct|union|enum)\s+\w+$|'
                        r'(?:static\s+(?:inline\s+)?constexpr|constexpr\s+static)\b')
@@ -34,7 +34,7 @@ def without_templates(text):
 
 
 def is_function(declaration):
-    plain = without_templates(re.sub(r"\[\[[^\]]*\]\]|->", "", declaration))
+    plain = without_templates(declaration.replace("->", ""))
     if "operator" in plain:
         return True
     return "(" in plain.split("=")[0]
@@ -56,7 +56,7 @@ def declarations(body):
             at = end_of(body, at)
             follows = body[at:].lstrip()[:1]
             initialises = re.search(r"\)[^:()]*:[^:]", said + " ") and follows in (",", "{")
-            if is_function(said) and not initialises and not HEAD.match(said.strip()):
+            if is_function(said) and not initialises:
                 yield said.strip()
                 said = ""
             else:
@@ -82,7 +82,7 @@ def members_and_methods(body):
 
 
 def classes(text):
-    text = COMMENTS.sub("", text)
+    text = NO_DECLARATION.sub("", text)
     for head in CLASS.finditer(text):
         if not re.search(r"\benum\s+$", text[:head.start()]):
             yield head[1], *members_and_methods(text[head.end():end_of(text, head.end() - 1) - 1])

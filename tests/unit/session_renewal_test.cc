@@ -94,7 +94,7 @@ class RenewalTest : public testing::Test {
                                                                .error = error})));
   }
   // The links do, while the peer's disk is busy, and then they stay.
-  void break_again_and_again(const std::function<void()>& meanwhile) {
+  void break_again_and_again(const std::function<void()>& meanwhile = [] {}) {
     ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
     peer_->disk_still_ns = kMillisecond_ns;
     peer_->shakes_hands = true;
@@ -104,14 +104,11 @@ class RenewalTest : public testing::Test {
       for (int times = 0; times < 100 && heard_[wire::FrameType::kJoin] == joins; ++times) node_->run(kMoment_ns);
       node_->run(kMoment_ns);
       ASSERT_TRUE(stands());
-      meanwhile();
+      ASSERT_NO_FATAL_FAILURE(meanwhile());
     }
     peer_->shakes_hands = false;  // a session that is lost stays so
     node_->run(config_.disk_timeout_ns - 2 * config_.peer_timeout_ns);
     EXPECT_TRUE(stands());
-  }
-  void break_again_and_again() {
-    break_again_and_again([] {});
   }
   // Another block of zeroes comes back.
   void get_an_answer() {
