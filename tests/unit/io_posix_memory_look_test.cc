@@ -33,6 +33,13 @@ namespace {
 // The disk of a busy machine may take its time.
 constexpr LookPatience kPatient{600 * kSecond_ns, 600 * kSecond_ns};
 
+// A read that comes to nothing, in the end; that end also comes to who waits for it in vain.
+ssize_t hang(const std::atomic<bool>& goes_on) {
+  for (int ms = 0; ms < 60'000 && !goes_on; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  errno = EIO;
+  return -1;
+}
+
 // What happens when the disk itself is read; the other reads of this program are as they are. A look that was given up may
 // still be in the last one when the test sets the next: hence the lock.
 class DirectRead {
@@ -224,9 +231,7 @@ TEST_F(MemoryLooks, ADiskThatDoesNotAnswerIsNotWaitedFor) {
   std::atomic<bool> goes_on{false};
   direct_read = [&goes_on, fd = fd_, first = true](void* into, size_t bytes, off_t offset) mutable {
     if (std::exchange(first, false)) return static_cast<ssize_t>(::syscall(SYS_pread64, fd, into, bytes, offset));
-    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    errno = EIO;
-    return ssize_t{-1};
+    return hang(goes_on);
   };
   const MemoryLook look = look_at_memory(path_, {{0, kSize}}, {5 * kSecond_ns, 200 * kMillisecond_ns});
   EXPECT_EQ(look.found, MemoryFound::kHangs);
@@ -239,9 +244,7 @@ TEST_F(MemoryLooks, ADiskThatMayHangIsGivenTheTimeToShowIt) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   std::atomic<bool> goes_on{false};
   direct_read = [&goes_on](void*, size_t, off_t) {
-    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    errno = EIO;
-    return ssize_t{-1};
+    return hang(goes_on);
   };
   const MemoryLook look = look_at_memory(path_, {{0, kSize}}, {3 * kSecond_ns, 4 * kSecond_ns});
   EXPECT_EQ(look.found, MemoryFound::kHangs);
