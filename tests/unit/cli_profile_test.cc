@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "plan_support.h"
+#include "twinblock/plan.h"
 #include "twinblock/plan_load.h"
+#include "twinblock/plan_text.h"
 #include "twinblock/plan_zones.h"
 #include "twinblock/profile.h"
 
@@ -186,6 +189,33 @@ TEST(ProfileSar, KnowsTheSectorsOfOlderVersions) {
   EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s, 1024 * 1024);
 }
 
+std::string sadf(const std::string& reports) {
+  return R"({"sysstat":{"hosts":[{"statistics":[)" + reports + "]}]}}";
+}
+
+TEST(ProfileSar, OfJsonTakesTheWritesShareOfTransfersInKibibytes) {
+  const Profile profile = read(sadf(
+      R"({"timestamp":{"date":"2026-11-25","time":"08:00:10","interval":10},"disk":[)"
+      R"({"disk-device":"sda","tps":10.0,"rkB":10.0,"wkB":30.0,"dkB":0.0}]},)"
+      R"({"timestamp":{"date":"2026-11-25","time":"08:00:20","interval":10},"disk":[)"
+      R"({"disk-device":"sda","tps":10.0,"rkB":10.0,"wkB":10.0,"dkB":20.0}]},)"
+      // An older version's.
+      R"({"timestamp":{"date":"2026-11-25","time":"08:00:30","interval":10},"disk":[)"
+      R"({"disk-device":"sda","tps":8.0,"rkB":0.0,"wkB":4.0}]})"));
+  EXPECT_EQ(profile.format, "sar (JSON)");
+  EXPECT_EQ(profile.devices, std::vector<std::string>{"sda"});
+  ASSERT_EQ(profile.samples.size(), 3U);
+  EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s, 30 * 1024);
+  EXPECT_DOUBLE_EQ(profile.samples[0].writes_per_s, 7.5);
+  EXPECT_DOUBLE_EQ(profile.samples[0].interval_s, 10);
+  EXPECT_DOUBLE_EQ(profile.samples[1].bytes_per_s, 10 * 1024);
+  EXPECT_DOUBLE_EQ(profile.samples[1].writes_per_s, 2.5);
+  EXPECT_DOUBLE_EQ(profile.samples[1].end_s - profile.samples[0].end_s, 10);
+  EXPECT_DOUBLE_EQ(profile.samples[2].bytes_per_s, 4 * 1024);
+  EXPECT_DOUBLE_EQ(profile.samples[2].writes_per_s, 8);
+  EXPECT_TRUE(profile.writes_estimated);
+}
+
 TEST(Profile, RefusesWhatIsNoRecording) {
   EXPECT_EQ(refusal(""), "it is empty");
   EXPECT_EQ(refusal("\n \n"), "it is empty");
@@ -340,6 +370,59 @@ TEST(PlanZones, HaveThePapersLimits) {
   EXPECT_EQ(size_zone(8192, limits), Zone::kGreen);
   EXPECT_EQ(size_zone(16384, limits), Zone::kYellow);
   EXPECT_EQ(size_zone(16385, limits), Zone::kRed);
+}
+
+TEST(PlanZones, OnlyPeaksThatALinkDoesNotCarryAreTold) {
+  std::vector<double> rates(99, 1e6);
+  rates.push_back(92e6);
+  const std::string said = recommendation(add_up({profile_from(0, rates)}, 1), paper_limits());
+  EXPECT_NE(said.find("One gigabit link does for all but peaks: these reach 92.0 MB/s"), std::string::npos) << said;
+}
+
+// A mirror between hosts that take 100 us of a write of 64 KiB beside what its link takes of it.
+nlohmann::json mirror_over(double bits_per_s, double carried_bytes_per_s = 0) {
+  Clients lone{.rate_bits_per_s = whole(bits_per_s), .carried_bytes_per_s = whole(carried_bytes_per_s)};
+  lone.wire_ns = whole(line_ns(lone, bits_per_s));
+  return latency_of(lone);
+}
+
+// What they are told by speaks of one gigabit link.
+TEST(PlanZones, AreOfOneGigabitLinkWhateverTheMirrorHereHas) {
+  const auto told = [](double bits_per_s, double load_bytes_per_s) {
+    const std::vector<double> rates(100, load_bytes_per_s);
+    return recorded_plan_json({}, add_up({profile_from(0, rates)}, 1), 1, measured_limits(mirror_over(bits_per_s)));
+  };
+  const nlohmann::json much = told(10 * kGbit, 300e6);
+  EXPECT_EQ(much["limits_used"], "measured");
+  EXPECT_EQ(much["zones"]["write_bytes_per_s"]["p95"], "red");
+  EXPECT_EQ(much["share_above"]["write_bytes_per_s"]["red"], 1);
+  EXPECT_NE(much["recommendation"].get<std::string>().find("one gigabit link is too slow"), std::string::npos) << much;
+  const nlohmann::json little = told(0.1 * kGbit, 20e6);
+  EXPECT_EQ(little["zones"]["write_bytes_per_s"]["p95"], "green");
+  EXPECT_EQ(little["recommendation"].get<std::string>().find("Take a faster link"), std::string::npos) << little;
+}
+
+TEST(PlanZones, AreOfTheseHostsWhereAMirrorRuns) {
+  const double line = payload_bytes_per_s(kGbit);
+  for (const double gigabits : {0.1, 1.0, 10.0}) {
+    const Limits limits = measured_limits(mirror_over(gigabits * kGbit)).value();
+    EXPECT_NEAR(limits.yellow_bytes_per_s, 0.7 * line, 1) << gigabits;
+    EXPECT_NEAR(limits.red_bytes_per_s, 0.9 * line, 1) << gigabits;
+    // It carries so much in the 100 us.
+    EXPECT_NEAR(limits.red_size_bytes, line / 10'000, 1) << gigabits;
+    EXPECT_NEAR(limits.yellow_size_bytes, line / 30'000, 1) << gigabits;
+  }
+  // A link that might carry a gigabit has carried less.
+  for (const double gigabits : {1.0, 10.0})
+    EXPECT_NEAR(measured_limits(mirror_over(gigabits * kGbit, 60e6))->red_bytes_per_s, 54e6, 1) << gigabits;
+  EXPECT_NEAR(measured_limits(mirror_over(10 * kGbit, 900e6))->red_bytes_per_s, 0.9 * line, 1);
+  // One of 100 Mbit does not show what a gigabit carries.
+  EXPECT_NEAR(measured_limits(mirror_over(0.1 * kGbit, 10e6))->red_bytes_per_s, 0.9 * line, 1);
+  nlohmann::json down = mirror_over(kGbit, 60e6);
+  down["links"].push_back(down["links"][0]);
+  down["links"][0]["up"] = false;
+  down["links"][1]["rate_bits_per_s"] = 100'000'000;
+  EXPECT_NEAR(measured_limits(down)->red_bytes_per_s, 0.9 * line, 1);
 }
 
 }  // namespace

@@ -204,6 +204,18 @@ Error unknown_rate(const json& latency) {
                      " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
 }
 
+// What one gigabit link carries: no more than one of that rate or a higher one has carried here. A slower one says
+// nothing of it.
+double gigabit_line(const json& latency) {
+  const double most = payload_bytes_per_s(kGbit);
+  double seen = 0;
+  for (const json& link : array_at(latency, "links")) {
+    if (link.contains("up") && !flag_at(link, "up")) continue;
+    if (number_at(link, "rate_bits_per_s") >= kGbit) seen = std::max(seen, number_at(link, "carried_bytes_per_s"));
+  }
+  return seen > 0 ? std::min(seen, most) : most;
+}
+
 Error nothing_to_plan_with(const json& latency) {
   const SimplexPart simplex = simplex_part_of(latency);
   if (simplex.too_much() && simplex.share < 1)
@@ -390,7 +402,8 @@ std::optional<Limits> measured_limits(const json& latency) {
     software_ns += each.writes * (each.mean_ns - each.link_ns);
     writes += each.writes;
   }
-  const double line = workload->line_bytes_per_s;
+  // Of the present link's, a load would get on with one gigabit that only a faster one carries.
+  const double line = gigabit_line(latency);
   // As large as what the line carries while the rest of a write takes its time.
   const double half_bytes = line * software_ns / writes / 1e9;
   return Limits{0.7 * line, kFull * line, half_bytes / 3, half_bytes};

@@ -48,9 +48,9 @@ std::string plan_text(const nlohmann::json& plan);
 nlohmann::json together(const nlohmann::json& plans);
 std::string together_text(const nlohmann::json& together);
 
-// What a recorded load may be, of the latency verb's answer: how much, until the link is busy for 70% and 90% of the
-// time; and how large a write, until it spends a quarter and half of its time on the line. Nothing where the rate is
-// not known, or nothing was written.
+// What a recorded load may be over one gigabit link between these hosts, whatever link they have, of the latency verb's
+// answer: how much, until that link is busy for 70% and 90% of the time; and how large a write, until it spends a
+// quarter and half of its time on its line. Nothing where the present link's rate is not known, or nothing was written.
 std::optional<Limits> measured_limits(const nlohmann::json& latency);
 
 }  // namespace twinblock

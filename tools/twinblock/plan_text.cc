@@ -177,9 +177,8 @@ std::string recorded_plan_text(const std::vector<ProfileFile>& files, const Load
   }
   text += writes + zones_text("zone", load, limits);
   text += "\nLimits of the paper, for 1 Gbit: " + limits_text(paper_limits()) + ".\n";
-  text +=
-      "Limits measured here: " + (measured ? limits_text(*measured) : std::string(kNotMeasured)) +
-      ".\n";
+  text += "Limits measured here, for 1 Gbit: " + (measured ? limits_text(*measured) : std::string(kNotMeasured)) +
+          ".\n";
   text += share_text(load, limits);
   text += paragraph(
       "Green: one gigabit link carries it with room. Yellow: it does, but writes begin to wait for "
