@@ -56,6 +56,7 @@ def test_plan_says_what_it_lacks_and_then_plans(lab):
         assert all(each["p50_ns"] <= each["p99_ns"] for each in row["classes"])
         # 300 different pieces of 16 KiB.
         assert [round(each["bytes"] / MIB) for each in row["resync"]] == [5, 5, 5], row["resync"]
+    assert told["sure"]["level"] != "good" and "fewer than 1000 writes were measured" in told["sure"]["doubts"], told["sure"]
     text = ctl(lab, "alpha", "plan", "--window", "start", "--now", "1Gbit")
     assert text.returncode == 0 and len(text.stdout.splitlines()) <= 30
     assert "A faster link" in text.stdout and "It rests on 300 writes" in text.stdout, text.stdout

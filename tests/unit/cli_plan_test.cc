@@ -198,11 +198,43 @@ TEST(Workload, NeedsTheRateOfEachLinkThatIsUp) {
   EXPECT_NE(none.error().what.find("no link is up"), std::string::npos) << none.error().what;
 }
 
-TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
-  Clients many{.clients = 8, .queue_ns = 4'000'000};
+// Eight clients on a full link of 1 Gbit/s, whose writes take the hosts so long.
+Clients eight_on_a_full_link(uint64_t software_ns) {
+  Clients many{.clients = 8, .software_ns = software_ns};
   many.wire_ns = whole(line_ns(many, kGbit));
   many.queue_ns = whole(7 * line_ns(many, kGbit)) - many.software_ns;
-  const json plan = plan_of(latency_of(many), json::object(), {}).value();
+  return many;
+}
+
+// Over 10 Gbit/s the hosts are nearly all that is left.
+TEST(Plan, RecommendsNoFasterLinkThanShows) {
+  const json plan = plan_of(latency_of(eight_on_a_full_link(400'000)), json::object(), {}).value();
+  const std::string said = plan["recommendation"];
+  EXPECT_NE(said.find("with 10 Gbit/s clients move"), std::string::npos) << said;
+  EXPECT_NE(said.find("More than that adds little: 100 Gbit/s"), std::string::npos) << said;
+}
+
+TEST(Plan, RecommendsNoLinkThatIsWorseThanThePresentOne) {
+  PlanWishes wishes;
+  wishes.links = {{"50 Mbit/s", 0.05 * kGbit, 0}, {"100 Mbit/s", 0.1 * kGbit, 0}};
+  const json plan = plan_of(latency_of(eight_on_a_full_link(100'000)), json::object(), wishes).value();
+  const std::string said = plan["recommendation"];
+  EXPECT_EQ(said.find("None of these is as good as what is there: with 100 Mbit/s clients move"), 0u) << said;
+}
+
+TEST(Plan, DoubtsWhatRestsOnFewWrites) {
+  const auto sure = [](uint64_t software_ns) {
+    const Clients lone{.software_ns = software_ns, .rate_bits_per_s = 10'000'000'000};
+    return plan_of(latency_of(lone), json::object(), {}).value()["sure"];
+  };
+  EXPECT_EQ(sure(10'000'000), (json{{"level", "good"}, {"doubts", json::array()}})) << "a thousand";
+  const json few = sure(10'011'000);
+  EXPECT_EQ(few["level"], "fair");
+  EXPECT_EQ(few["doubts"], json::array({"fewer than 1000 writes were measured"}));
+}
+
+TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
+  const json plan = plan_of(latency_of(eight_on_a_full_link(100'000)), json::object(), {}).value();
   EXPECT_EQ(plan["links"].size(), 5u);
   EXPECT_GT(plan["now"]["busy_share"].get<double>(), kFull);
   const std::string said = plan["recommendation"];

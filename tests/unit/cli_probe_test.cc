@@ -138,6 +138,13 @@ TEST(Probe, WhoLimitsIsWhatTheStreamWaitedForAtLast) {
   of["stream"]["late_ns"] = 500'000'000;
   EXPECT_EQ(stream_limit(of), StreamLimit::kSender);
   EXPECT_EQ(stream_limit(json()), StreamLimit::kLink);
+  // Only in the first half, as it got up to speed.
+  for (const bool own : {false, true}) {
+    of = probe();
+    of["stream"]["half"] = state(0.5, own ? 0 : 0.45, own ? 0.45 : 0);
+    of["stream"]["end"] = state(1.0, own ? 0 : 0.45, own ? 0.45 : 0);
+    EXPECT_EQ(stream_limit(of), StreamLimit::kLink) << own;
+  }
 }
 
 TEST(Probe, TheThreeSpeeds) {
@@ -167,6 +174,14 @@ TEST(Probe, SettingsThatHurtAreNamedWithWhatMendsThem) {
   of = probe();
   of["here"]["half_duplex"] = true;
   EXPECT_NE(warned(of).find("on alpha: ethtool -s eth1 autoneg on"), std::string::npos);
+  // With the name that the interface has there.
+  of = probe();
+  of["there"]["interface"] = "ens4";
+  of["here"]["mtu_bytes"] = 9000;
+  EXPECT_NE(warned(of).find("on beta: ip link set ens4 mtu 9000"), std::string::npos) << warned(of);
+  of["here"]["mtu_bytes"] = 1500;
+  of["there"]["half_duplex"] = true;
+  EXPECT_NE(warned(of).find("on beta: ethtool -s ens4 autoneg on"), std::string::npos) << warned(of);
   of = probe();
   of["there"]["receive_errors"] = 7;
   EXPECT_NE(warned(of).find("eth1 of beta has counted 7 errors"), std::string::npos);
