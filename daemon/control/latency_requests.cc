@@ -16,12 +16,21 @@ Window window_of(const std::string& word) {
   return word == "60s" ? Window::k60s : Window::kStart;
 }
 
+}  // namespace
+
 json distribution_json(const Distribution& of) {
   return {{"count", of.count},   {"sum_ns", of.sum_ns}, {"p50_ns", of.p50_ns},
           {"p90_ns", of.p90_ns}, {"p99_ns", of.p99_ns}, {"max_ns", of.max_ns}};
 }
 
-json class_json(const LatencyView::Class& each) {
+json size_class_json(const LatencyView::Class& each) {
+  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
+  return {{"class", size_class_name(each.size_class)},
+          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
+          {"writes", each.total.count}};
+}
+
+json class_latency_json(const LatencyView::Class& each) {
   json stages = json::object();
   for (size_t i = 0; i < kStages; ++i)
     stages[stage_name(static_cast<Stage>(i))] = distribution_json(each.stages[i]);
@@ -32,7 +41,7 @@ json class_json(const LatencyView::Class& each) {
   return rendered;
 }
 
-json link_json(const LatencyView::Link& each) {
+json link_latency_json(const LatencyView::Link& each) {
   json parts = json::object();
   for (size_t i = 0; i < kTripParts; ++i)
     parts[trip_part_name(static_cast<TripPart>(i))] = distribution_json(each.parts[i]);
@@ -46,7 +55,7 @@ json link_json(const LatencyView::Link& each) {
           {"parts", std::move(parts)}};
 }
 
-json load_json(const WriteLoad& load) {
+json write_load_json(const WriteLoad& load) {
   json dirtied = json::array();
   for (size_t i = 0; i < kOutageMinutes.size(); ++i)
     dirtied.push_back({{"minutes", kOutageMinutes[i]}, {"bytes", load.dirtied_bytes[i]}});
@@ -60,29 +69,20 @@ json load_json(const WriteLoad& load) {
           {"dirtied", std::move(dirtied)}};
 }
 
-}  // namespace
-
-json size_class_json(const LatencyView::Class& each) {
-  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
-  return {{"class", size_class_name(each.size_class)},
-          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
-          {"writes", each.total.count}};
-}
-
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
   const Window window = window_of(word);
   const LatencyView view = engine.figures().latency(window);
   const WriteLoad load = engine.figures().write_load(window);
   json classes = json::array();
-  for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
+  for (const LatencyView::Class& each : view.classes) classes.push_back(class_latency_json(each));
   json links = json::array();
-  for (const LatencyView::Link& each : view.links) links.push_back(link_json(each));
+  for (const LatencyView::Link& each : view.links) links.push_back(link_latency_json(each));
   send(success({{"volume", engine.config().volume},
                 {"node", engine.node()},
                 {"window", word},
                 {"sample_every", view.sample_every},
-                {"load", load_json(load)},
+                {"load", write_load_json(load)},
                 {"wire_part", load.wire_part},
                 {"zero_part", load.zero_part},
                 {"classes", std::move(classes)},

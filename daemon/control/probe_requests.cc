@@ -56,7 +56,9 @@ json stream_json(const ProbeStream& stream) {
           {"interval_bytes", stream.interval_bytes}};
 }
 
-json result_json(const ProbeResult& probe) {
+}  // namespace
+
+json probe_result_json(const ProbeResult& probe) {
   json talks = json::array();
   for (const ProbeTalk& talk : probe.talks)
     talks.push_back({{"bytes", talk.bytes}, {"count", talk.count}, {"passed_ns", talk.passed_ns}});
@@ -73,8 +75,6 @@ json result_json(const ProbeResult& probe) {
           {"talks", std::move(talks)},
           {"stream", stream_json(probe.stream)}};
 }
-
-}  // namespace
 
 void answer_probe(Engine& engine, const json& args, const Send& send) {
   if (args["action"] == "begin") {
@@ -96,7 +96,7 @@ void answer_probe(Engine& engine, const json& args, const Send& send) {
   }
   send(success({{"volume", engine.config().volume},
                 {"node", engine.node()},
-                {"probe", probe != nullptr ? result_json(*probe) : json()}}));
+                {"probe", probe != nullptr ? probe_result_json(*probe) : json()}}));
 }
 
 }  // namespace twinblock

@@ -7,6 +7,8 @@
 
 namespace twinblock {
 
+nlohmann::json probe_result_json(const ProbeResult& probe);
+
 void answer_probe(Engine& engine, const nlohmann::json& args, const Send& send);
 
 }  // namespace twinblock

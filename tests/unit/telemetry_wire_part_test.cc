@@ -46,6 +46,24 @@ TEST(WriteLoad, KnowsWhatWentToNoPeer) {
   EXPECT_EQ(later.simplex_writes + later.simplex_bytes + later.simplex_ns, 0u);
 }
 
+// Most writes have spent nothing in most stages, which counts as any other time.
+TEST(WriteLatency, AStagesFiguresAreOfAllWrites) {
+  WriteLatency latency;
+  for (uint64_t ms = 1; ms <= 99; ++ms) write_at(latency, kSecond_ns + ms * kMillisecond_ns, {});
+  WriteTimes with_peer;
+  with_peer.received_ns = with_peer.trip.taken_ns = 2 * kSecond_ns;
+  with_peer.trip.arrived_ns = with_peer.trip.answered_ns = with_peer.done_ns = 2 * kSecond_ns + kMillisecond_ns;
+  with_peer.peer = true;
+  latency.record(with_peer, 0, 64 * kKiB, 1);
+  const std::vector<LatencyView::Class> classes = latency.view(Window::kStart, 3 * kSecond_ns);
+  ASSERT_EQ(classes.size(), 1u);
+  const Distribution& wire = classes[0].stages[static_cast<size_t>(Stage::kWire)];
+  EXPECT_EQ(wire.count, 100u);
+  EXPECT_EQ(wire.p50_ns, 0u);
+  EXPECT_EQ(wire.p90_ns, 0u);
+  EXPECT_GT(wire.max_ns, 0u);
+}
+
 TEST(WirePart, WithoutAWriteIsWhole) { EXPECT_EQ(WriteLatency().load(Window::k60s, kSecond_ns).wire_part, 1); }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // What is counted of clients' writes as having gone over the links: an engine on virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/crc32c.h"
+#include "control/requests.h"
 #include "volume_primary_support.h"
 
 namespace twinblock::fuzz {
@@ -65,6 +68,33 @@ TEST_F(WriteLoadTest, WhatThePeerNeverAnsweredWentToNone) {
   ASSERT_EQ(await_end(), 0);
   EXPECT_EQ(load().simplex_writes, 1u);
   EXPECT_GE(load().simplex_ns, kSecond_ns);
+}
+
+TEST_F(WriteLoadTest, IsToldOfTheWindowThatIsAskedFor) {
+  peer_->vanish();
+  ASSERT_TRUE(await([this] { return node_->engine->status().state == VolumeState::kSimplex; }));
+  ASSERT_NO_FATAL_FAILURE(write());
+  ASSERT_NO_FATAL_FAILURE(write());
+  const NodeFacts facts{"threads", "buffered", "nbd+unix:///?socket=/x", "/x.ctl", "/a", "/am", "/etc/r0.toml", 42};
+  // How many there were, by the classes and by the load.
+  const auto told = [&](const std::string& window) {
+    nlohmann::json reply;
+    handle_control_request(*node_->engine, facts, R"({"verb":"latency","args":{"window":")" + window + "\"}}",
+                           [&reply](const std::string& line) { reply = nlohmann::json::parse(line)["result"]; });
+    EXPECT_EQ(reply["window"], window);
+    uint64_t writes = 0;
+    for (const nlohmann::json& each : reply["classes"]) writes += each["writes"].get<uint64_t>();
+    return std::pair{writes, reply["load"]["simplex_writes"].get<uint64_t>()};
+  };
+  constexpr std::pair<uint64_t, uint64_t> kNone{0, 0}, kBoth{2, 2};
+  for (const char* window : {"10s", "60s", "start"}) EXPECT_EQ(told(window), kBoth) << window;
+  node_->run(20 * kSecond_ns);
+  EXPECT_EQ(told("10s"), kNone);
+  EXPECT_EQ(told("60s"), kBoth);
+  EXPECT_EQ(told("start"), kBoth);
+  node_->run(80 * kSecond_ns);
+  EXPECT_EQ(told("60s"), kNone);
+  EXPECT_EQ(told("start"), kBoth);
 }
 
 class LargeWritesTest : public PrimaryTest {
