@@ -114,6 +114,50 @@ TEST(Frames, HaveTheBoundsThatTheProtocolSays) {
                             {"snapshot: step", {1, 4}}}));
 }
 
+// … and neither would a payload's. Who takes a payload for a struct relies on its length.
+TEST(Frames, HaveThePayloadBoundsThatTheProtocolSays) {
+  using Bounds = std::map<std::string, std::pair<uint32_t, uint32_t>>;
+  const auto exactly = [](size_t bytes) { return std::pair{static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes)}; };
+  const auto up_to = [](size_t bytes) { return std::pair{uint32_t{0}, static_cast<uint32_t>(bytes)}; };
+  Bounds expected{{"hello", exactly(sizeof(HelloPayload))},
+                  {"refuse", up_to(kTextBytesMax)},
+                  {"data", up_to(limits::kFramePayloadBytesMax)},
+                  {"ack", up_to(limits::kFramePayloadBytesMax)},
+                  {"promote-answer", up_to(kTextBytesMax)},
+                  {"generation", exactly(sizeof(GenerationPayload))},
+                  {"goodbye", up_to(kTextBytesMax)},
+                  {"dirty", up_to(limits::kMapChunkBitsBytes)},
+                  {"link-change", exactly(sizeof(LinkChangePayload))},
+                  {"settings", exactly(sizeof(SettingsPayload))},
+                  {"probe-host", exactly(sizeof(ProbeHostPayload))},
+                  {"probe-ask", up_to(limits::kProbePayloadBytesMax)},
+                  {"probe-data", up_to(limits::kProbePayloadBytesMax)},
+                  {"probe-report", up_to(limits::kProbeIntervalsMax * 4)},
+                  {"snapshot", {1, limits::kSnapshotNameBytesMax}}};
+  for (const char* none :
+       {"challenge", "verdict", "join", "flush", "read", "digest", "times", "heartbeat", "role", "promote-ask", "progress",
+        "compression", "retire", "retired", "probe", "probe-answer", "grow"})
+    expected[none] = {0, 0};
+  Bounds bounds;
+  each_frame(AllFrames{}, [&]<typename Frame>(const Frame*) {
+    bounds[Frame::kKind.name] = {Frame::kKind.payload_min, Frame::kKind.payload_max};
+    const auto is_refused = [](uint32_t payload_bytes) {
+      FrameHeader header = to_header(Frame{});
+      header.payload_bytes = payload_bytes;
+      return header_problem(header, kMiB).find("with a payload of ") != std::string::npos;
+    };
+    const auto [least, most] = expected[Frame::kKind.name];
+    EXPECT_FALSE(is_refused(least)) << Frame::kKind.name;
+    EXPECT_FALSE(is_refused(most)) << Frame::kKind.name;
+    EXPECT_TRUE(is_refused(most + 1)) << Frame::kKind.name;
+    EXPECT_TRUE(is_refused(~uint32_t{0})) << Frame::kKind.name;
+    if (least > 0) {
+      EXPECT_TRUE(is_refused(least - 1)) << Frame::kKind.name;
+    }
+  });
+  EXPECT_EQ(bounds, expected) << "each frame has its row";
+}
+
 TEST(Frames, AStepThatASnapshotDoesNotHaveIsRefused) {
   FrameHeader header = to_header(SnapshotFrame{});
   header.payload_bytes = 1;

@@ -144,38 +144,6 @@ TEST(Header, FieldsThatATypeDoesNotHaveAreZero) {
   EXPECT_EQ(error_with(role, 0), "") << "its number in the control stream";
 }
 
-TEST(Header, EachTypeHasItsPayloadBounds) {
-  struct Bounds {
-    FrameType type;
-    uint32_t least, most;
-  };
-  constexpr uint32_t kFrameMax = limits::kFramePayloadBytesMax;
-  const std::vector<Bounds> all{
-      {FrameType::kHello, sizeof(HelloPayload), sizeof(HelloPayload)},
-      {FrameType::kRefuse, 0, kTextBytesMax},
-      {FrameType::kVerdict, 0, 0},
-      {FrameType::kFlush, 0, 0},
-      {FrameType::kAck, 0, kFrameMax},
-      {FrameType::kHeartbeat, 0, 0},
-      {FrameType::kRole, 0, 0},
-      {FrameType::kPromoteAsk, 0, 0},
-      {FrameType::kPromoteAnswer, 0, kTextBytesMax},
-      {FrameType::kGeneration, sizeof(GenerationPayload), sizeof(GenerationPayload)},
-      {FrameType::kGoodbye, 0, kTextBytesMax},
-      {FrameType::kProgress, 0, 0}};
-  for (const Bounds& each : all) {
-    const FrameHeader header = plain_header(each.type);
-    const char* name = frame_type_name(header.type);
-    EXPECT_EQ(error_with(header, each.least), "") << name;
-    EXPECT_EQ(error_with(header, each.most), "") << name;
-    EXPECT_NE(error_with(header, each.most + 1), "") << name;
-    EXPECT_NE(error_with(header, ~uint32_t{0}), "") << name;
-    if (each.least > 0) {
-      EXPECT_NE(error_with(header, each.least - 1), "") << name;
-    }
-  }
-}
-
 TEST(Header, BeforeTheHandshakeOnlyItsOwnFramesPass) {
   for (unsigned type = 1; std::string(frame_type_name(static_cast<uint8_t>(type))) != "unknown";
        ++type) {
