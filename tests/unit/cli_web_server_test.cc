@@ -6,7 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <memory>
+#include <algorithm>
 #include <string>
 
 #include "base/units.h"
@@ -18,41 +18,25 @@ namespace {
 
 constexpr size_t kBodyBytes = 64 * kKiB;
 
-// One that asks again and again over its connection.
-class Reader {
- public:
-  explicit Reader(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{60, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-  }
-  ~Reader() { ::close(fd_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
-  // Whether the answer came, whole.
-  bool get_metrics() {
-    const std::string request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    if (::send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return false;
-    size_t came = 0, whole = ~size_t{0};
-    while (came < whole) {
-      const ssize_t n = ::recv(fd_, room_.data() + came, room_.size() - came, 0);
-      if (n <= 0) return false;
-      came += static_cast<size_t>(n);
-      const size_t head = room_.find("\r\n\r\n");
-      if (head != std::string::npos && head < came) whole = head + 4 + kBodyBytes;
-    }
-    return room_.starts_with("HTTP/1.1 200");
-  }
-
- private:
-  int fd_;
-  std::string room_ = std::string(2 * kBodyBytes, '\0');
-};
+// Whether the answer came, whole: each is the last one of its connection.
+bool get_metrics(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{60, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+  const bool asked = ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
+                     ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
+  std::string answer(2 * kBodyBytes, '\0');
+  size_t came = 0;
+  for (ssize_t n = 1; asked && n > 0 && came < answer.size(); came += static_cast<size_t>(std::max<ssize_t>(n, 0)))
+    n = ::recv(fd, answer.data() + came, answer.size() - came, 0);
+  ::close(fd);
+  return answer.starts_with("HTTP/1.1 200") && came > kBodyBytes;
+}
 
 size_t allocated() {
   const struct mallinfo2 info = mallinfo2();
@@ -65,10 +49,9 @@ TEST(WebServer, KeepsNothingOfWhatItHasAnswered) {
   auto server = WebServer::open("127.0.0.1:" + std::to_string(port), {});
   ASSERT_TRUE(server) << server.error().what;
   server.value()->show({.volumes = "{}", .history = "{}", .metrics = std::string(kBodyBytes, 'x')});
-  Reader reader(port);
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(reader.get_metrics()) << i;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(get_metrics(port)) << i;
   const size_t before = allocated();
-  for (int i = 0; i < 500; ++i) ASSERT_TRUE(reader.get_metrics()) << i;
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(get_metrics(port)) << i;
   EXPECT_LT(allocated(), before + 4 * kMiB) << "of 31 MiB that were sent";
 }
 
