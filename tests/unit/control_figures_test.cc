@@ -37,8 +37,8 @@ TEST(LatencyFigures, OfASizeClassStandUnderTheirNames) {
   each.total = distribution(10);
   json stages;
   uint64_t first = 10;
-  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "crypto", "link-queue", "wire", "stack",
-                            "peer-queue", "peer-disk", "local-disk", "completion"})
+  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "crypto", "link-queue", "wire",
+                            "stack", "peer-queue", "peer-disk", "local-disk", "completion"})
     stages[stage] = told_of(first += 10);
   ASSERT_EQ(stages.size(), each.stages.size());
   first = 10;

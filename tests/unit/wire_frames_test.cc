@@ -117,8 +117,8 @@ TEST(Frames, HaveTheBoundsThatTheProtocolSays) {
 // … and neither would a payload's. Who takes a payload for a struct relies on its length.
 TEST(Frames, HaveThePayloadBoundsThatTheProtocolSays) {
   using Bounds = std::map<std::string, std::pair<uint32_t, uint32_t>>;
-  const auto exactly = [](size_t bytes) { return std::pair{static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes)}; };
-  const auto up_to = [](size_t bytes) { return std::pair{uint32_t{0}, static_cast<uint32_t>(bytes)}; };
+  const auto exactly = [](uint32_t bytes) { return std::pair{bytes, bytes}; };
+  const auto up_to = [](uint32_t bytes) { return std::pair{uint32_t{0}, bytes}; };
   Bounds expected{{"hello", exactly(sizeof(HelloPayload))},
                   {"refuse", up_to(kTextBytesMax)},
                   {"data", up_to(limits::kFramePayloadBytesMax)},
@@ -135,8 +135,8 @@ TEST(Frames, HaveThePayloadBoundsThatTheProtocolSays) {
                   {"probe-report", up_to(limits::kProbeIntervalsMax * 4)},
                   {"snapshot", {1, limits::kSnapshotNameBytesMax}}};
   for (const char* none :
-       {"challenge", "verdict", "join", "flush", "read", "digest", "times", "heartbeat", "role", "promote-ask", "progress",
-        "compression", "retire", "retired", "probe", "probe-answer", "grow"})
+       {"challenge", "verdict", "join", "flush", "read", "digest", "times", "heartbeat", "role", "promote-ask",
+        "progress", "compression", "retire", "retired", "probe", "probe-answer", "grow"})
     expected[none] = {0, 0};
   Bounds bounds;
   each_frame(AllFrames{}, [&]<typename Frame>(const Frame*) {
