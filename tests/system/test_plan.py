@@ -101,6 +101,12 @@ def test_a_full_link_is_told_as_full_and_a_faster_one_as_help(make_lab, scratch)
     load = Fio(lab.node("alpha")["nbd"], scratch, bs="128k", iodepth=8, runtime=None)
     wait_until(lambda: sum(each["writes"] for each in lab.ctl("alpha", "latency")["classes"]) > 100 or not load.running(),
                what="a hundred writes")
+    # Of a recording it is told whether one gigabit link does, whatever the present one carries: here 20 MB/s are too much.
+    recording = scratch / "fio.json"
+    recording.write_text(json.dumps({"fio version": "3", "timestamp": 1000, "jobs": [
+        {"jobname": "a", "groupid": 0, "write": {"io_bytes": 40_000_000, "total_ios": 5000, "runtime": 2000}}]}))
+    judged = json.loads(ctl(lab, "alpha", "plan", "--json", "--from", str(recording)).stdout)
+    assert judged["limits_used"] == "measured" and judged["zones"]["write_bytes_per_s"]["p95"] == "green", judged
     load.finish()
     [each] = lab.ctl("alpha", "latency")["classes"]
     stages = {name: times["sum_ns"] for name, times in each["stages"].items()}
