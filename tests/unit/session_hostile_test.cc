@@ -138,6 +138,25 @@ TEST_F(HostilePeerTest, WhatItTellsWithoutEndDoesNotFillTheLog) {
   EXPECT_LE(lines.size(), limits::kStrangerReasonsMax + 1);
 }
 
+// What the control stream sends again, as a link died, or somebody has recorded, is obeyed once.
+TEST_F(HostilePeerTest, WhatComesOnceMoreIsHeardOnce) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  const auto tell = [this](bool primary, uint64_t number) {
+    wire::FrameHeader role = wire::to_header(wire::RoleFrame{primary, 2});
+    wire::set_order(role, number);
+    peer_->send(0, wire::seal(role));
+    node_->run(10 * kMillisecond_ns);
+  };
+  const uint64_t first = ++*peer_->control();
+  tell(true, first);
+  EXPECT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
+  tell(false, ++*peer_->control());
+  EXPECT_EQ(node_->engine->status().peer.role, PeerRole::kSecondary);
+  tell(true, first);
+  EXPECT_EQ(node_->engine->status().peer.role, PeerRole::kSecondary);
+  EXPECT_TRUE(stands());
+}
+
 // Strangers in plain mode that take every place and say nothing: the peer gets in beside them.
 TEST_F(HostilePeerTest, WhoSaysNothingKeepsNobodyOut) {
   peer_->listens = peer_->shakes_hands = false;
