@@ -1,5 +1,6 @@
 // Copies of a backing: by reflinks, where the file system takes them, and by commands that do what they should, or
 // fail, hang and are killed.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,6 +160,25 @@ TEST_F(CopiesTest, its_end_does_not_wait_for_what_a_command_has_started) {
   write(go, "");
   stop.join();
   EXPECT_TRUE(soon([&] { return !CommandLock(lock).held(); }));
+}
+
+// As one does whom no signal ends before the disk that it writes to answers. The one here is this program, where nobody looks for
+// what is to be ended.
+TEST(CommandLockTest, what_does_not_end_is_not_said_to_have_ended) {
+  const TemporaryDirectory directory;
+  const CommandLock lock(directory / "lock");
+  Descriptor held;
+  {
+    const Result<Descriptor> taken = lock.take();
+    ASSERT_TRUE(taken.ok()) << taken.error().what;
+    held = Descriptor(::fcntl(taken.value().get(), F_DUPFD_CLOEXEC, 100));
+    ASSERT_TRUE(held.open());
+  }
+  const Status ended = lock.end_what_is_left();
+  ASSERT_TRUE(says(ended, "may write to the backing"));
+  EXPECT_EQ(ended.error().code, EBUSY);
+  held = Descriptor();
+  EXPECT_TRUE(lock.end_what_is_left().ok());
 }
 
 TEST_F(CopiesTest, another_file_under_the_backings_name_is_not_copied) {

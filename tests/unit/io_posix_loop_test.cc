@@ -137,6 +137,19 @@ TEST(LoopRoleTest, the_standby_parks_and_is_called_again) {
   EXPECT_EQ(role.takeovers(), 1u);
 }
 
+TEST(LoopRoleTest, nobody_blocks_beside_one_who_is_stuck) {
+  LoopRole role;
+  std::thread standby([&] { EXPECT_TRUE(role.stand_by()); });
+  const uint64_t section = role.begin_blocking(monotonic_ns());
+  standby.join();
+  const uint64_t later_ns = monotonic_ns() + 2 * LoopRole::kCoolOff_ns;
+  EXPECT_FALSE(role.may_block(later_ns)) << "however long it takes";
+  EXPECT_FALSE(role.end_blocking(section, later_ns));
+  EXPECT_FALSE(role.may_block(later_ns)) << "it has not handed over yet";
+  role.hand_over_finished();
+  EXPECT_TRUE(role.may_block(later_ns));
+}
+
 TEST(LoopRoleTest, one_of_two_holds_the_role_whatever_the_timing) {
   // Sections around the takeover time; a counter that only the leader touches is never torn.
   LoopRole role;
