@@ -50,6 +50,17 @@ TEST(CopiesTable, CommandsAreNamedByTheirPaths) {
   EXPECT_TRUE(parsed("[copies]\nbefore_resync = \"/etc/a\"\nrollback = \"/etc/a\"\n").copies.after_resync.none());
 }
 
+TEST(CopiesTable, WhatItDoesNotSayStaysAsItIsWithoutIt) {
+  const Config by_command = parsed("[copies]\nbefore_resync = \"/etc/a\"\nrollback = \"/etc/a\"\n");
+  EXPECT_EQ(by_command.copies.snapshot, kReflink);
+  EXPECT_EQ(by_command.copies.timeout_ns, 30 * kSecond_ns);
+  EXPECT_EQ(by_command.on_no_way_back, OnNoWayBack::kGoOn);
+  const Config by_reflink = parsed("[copies]\nbefore_resync = \"reflink\"\n");
+  EXPECT_EQ(by_reflink.copies.snapshot, kReflink);
+  EXPECT_EQ(by_reflink.copies.timeout_ns, 30 * kSecond_ns);
+  EXPECT_EQ(by_reflink.on_no_way_back, OnNoWayBack::kGoOn);
+}
+
 TEST(CopiesTable, WhatIsWrongIsToldWithItsLine) {
   expect_refused("[copies]\nbefore_resync = \"snapshot\"\n", 13, {"no way to copy a backing", "\"reflink\""});
   expect_refused("[copies]\nbefore_resync = \"/etc/a\"\n", 13, {"needs a command that brings it back", "rollback = "});

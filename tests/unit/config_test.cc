@@ -454,7 +454,9 @@ TEST(ConfigFile, AMissingFileIsNamed) {
   const Result<Config> config = load_config("/nonexistent/r0.toml");
   ASSERT_FALSE(config.ok());
   EXPECT_EQ(config.error().what, "/nonexistent/r0.toml: No such file or directory");
-  EXPECT_FALSE(load_config("/").ok());
+  const Result<Config> of_directory = load_config("/");
+  ASSERT_FALSE(of_directory.ok());
+  EXPECT_EQ(of_directory.error().what, "/: Is a directory");
 }
 
 TEST(ConfigFile, IsReadWhole) {
@@ -464,6 +466,15 @@ TEST(ConfigFile, IsReadWhole) {
   const Result<Config> config = load_config(path);
   EXPECT_TRUE(config.ok());
   EXPECT_EQ(config.value().path, path);
+}
+
+TEST(ConfigFile, IsNotReadInPart) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "r0.toml";
+  std::ofstream(path) << small() << std::string(2 * kMiB, '#') << "\n[nonsense]\n";
+  const Result<Config> config = load_config(path);
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.error().what, path + ": longer than 1 MiB");
 }
 
 TEST(ConfigPaths, SocketsOfAnOrdinaryUserAreHisOwn) {
