@@ -250,13 +250,26 @@ def fenced(peer, online="false", unclean="false", status="success", enabled="tru
 
 
 @pytest.mark.parametrize("otherwise", [{"online": "true"}, {"unclean": "true"}, {"status": "failed"},
-                                       {"enabled": "false"}, {"peer": "gamma"}, {"ago_s": 86_400}], ids=str)
+                                       {"enabled": "false"}, {"peer": "gamma"}], ids=str)
 def test_fencing_that_is_not_proven_is_no_word(make_agents, otherwise):
     lab, agents = make_agents(fencing_is_proven="true")
     beta = agents["beta"]
     lab.kill("alpha")
     lab.wait_peer_lost("beta")
     for tool, text in fenced(**{"peer": "alpha", **otherwise}).items():
+        beta.cluster_says(tool, text)
+    assert beta.run("promote", timeout_s=10)[0] == GENERIC
+    assert lab.status("beta")["role"] == "secondary"
+
+
+@pytest.mark.parametrize("ago_s", [86_400, 60])
+def test_fencing_before_the_other_node_was_last_heard_is_no_word(make_agents, ago_s):
+    lab, agents = make_agents(fencing_is_proven="true")
+    beta = agents["beta"]
+    told = fenced("alpha", ago_s=ago_s)
+    lab.kill("alpha")
+    lab.wait_peer_lost("beta")
+    for tool, text in told.items():
         beta.cluster_says(tool, text)
     assert beta.run("promote", timeout_s=10)[0] == GENERIC
     assert lab.status("beta")["role"] == "secondary"
