@@ -162,8 +162,8 @@ TEST_F(CopiesTest, its_end_does_not_wait_for_what_a_command_has_started) {
   EXPECT_TRUE(soon([&] { return !CommandLock(lock).held(); }));
 }
 
-// As one does whom no signal ends before the disk that it writes to answers. The one here is this program, where nobody looks for
-// what is to be ended.
+// As one does whom no signal ends before the disk that it writes to answers. The one here is this program, where nobody
+// looks for what is to be ended.
 TEST(CommandLockTest, what_does_not_end_is_not_said_to_have_ended) {
   const TemporaryDirectory directory;
   const CommandLock lock(directory / "lock");

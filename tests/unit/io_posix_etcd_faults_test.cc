@@ -1,6 +1,12 @@
 // The witness against what etcd does not do by itself: slow, hanging, talking nonsense, or somebody else.
+#include <net/if.h>
+#include <netdb.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <ctime>
 #include <fstream>
 
@@ -172,6 +178,80 @@ TEST(EtcdFaults, a_host_without_an_address_is_named) {
   if (reading.error().what.find("did not answer within") == std::string::npos) {
     EXPECT_TRUE(fails_with(reading, {"has a host name that can't be looked up", "getent hosts"}));
   }
+}
+
+// A name service that takes questions and says nothing, in a network of the calling thread's own, and of those that it
+// starts.
+class SilentNames {
+ public:
+  ~SilentNames() { ::close(fd_); }
+  // False: that takes root.
+  bool begin() {
+    if (::unshare(CLONE_NEWNS | CLONE_NEWNET) != 0) return false;
+    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    fd_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return in_place_of("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:1\n") &&
+           in_place_of("/etc/nsswitch.conf", "hosts: files dns\n") && loopback_up() && listen();
+  }
+  // It says at last that there is no such name, until nobody asks any more.
+  void answer(const std::atomic<bool>& over) {
+    EXPECT_TRUE(soon([&] {
+      std::array<unsigned char, 512> message{};
+      sockaddr_in from{};
+      socklen_t length = sizeof from;
+      const ssize_t n = ::recvfrom(fd_, message.data(), message.size(), MSG_DONTWAIT,
+                                   reinterpret_cast<sockaddr*>(&from), &length);
+      if (n < 12) return over.load();
+      message[2] |= 0x80;
+      message[3] = 3;
+      (void)::sendto(fd_, message.data(), static_cast<size_t>(n), 0, reinterpret_cast<sockaddr*>(&from), length);
+      return false;
+    }));
+  }
+
+ private:
+  bool in_place_of(const std::string& path, const std::string& text) {
+    const std::string file = directory_ / path.substr(5);
+    std::ofstream(file) << text;
+    return ::mount(file.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  }
+  bool loopback_up() const {
+    ifreq request{};
+    request.ifr_name[0] = 'l';
+    request.ifr_name[1] = 'o';
+    request.ifr_flags = IFF_UP;
+    return ::ioctl(fd_, SIOCSIFFLAGS, &request) == 0;
+  }
+  bool listen() const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(53);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return ::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  const TemporaryDirectory directory_;
+  int fd_ = -1;
+};
+
+TEST(EtcdFaults, a_silent_name_service_holds_up_no_deadline) {
+  std::thread([] {
+    SilentNames names;
+    if (!names.begin()) GTEST_SKIP() << "names of one's own take root";
+    std::atomic<bool> known{false};
+    std::thread asks_too([&known] {
+      addrinfo* found = nullptr;
+      if (::getaddrinfo("etcd.invalid", "2379", nullptr, &found) == 0) ::freeaddrinfo(found);
+      known = true;
+    });
+    AskedEtcd asked(access_to("http://etcd.invalid:2379"), 300 * kMillisecond_ns);
+    EXPECT_TRUE(fails_with(asked.read("r0"), {"did not answer within"}));
+    EXPECT_FALSE(known) << "whoever asks for a name at the same time waits still";
+    asked.end();
+    EXPECT_FALSE(known) << "nor does the witness' end wait for that";
+    names.answer(known);
+    asks_too.join();
+  }).join();
 }
 
 TEST(EtcdFaults, whoever_answered_last_is_asked_first) {

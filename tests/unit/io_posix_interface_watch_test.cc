@@ -1,4 +1,5 @@
-// What is told of network interfaces, and of this host's end of a link: of real ones, in a network of this program's own.
+// What is told of network interfaces, and of this host's end of a link: of real ones, in a network of this program's
+// own.
 #include "io/posix/interface_watch.h"
 
 #include <linux/if_packet.h>
