@@ -47,5 +47,21 @@ TEST_F(DemotionTest, AListThatASessionHasOvertakenIsNone) {
   EXPECT_FALSE(on_record().snapshot);
 }
 
+// This node flushes by itself what has lain for a second. The peer is gone before it answers that, and clients wait for it.
+TEST_F(DemotionTest, DoesNotWaitForAFlushThatIsHeld) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  ASSERT_NO_FATAL_FAILURE(write());
+  const int flushes = heard_[wire::FrameType::kFlush];
+  peer_->answers = false;
+  ASSERT_NO_FATAL_FAILURE(await(wire::FrameType::kFlush, flushes));
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kFrozen);
+  demote();
+  ASSERT_NO_FATAL_FAILURE(await_end());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
