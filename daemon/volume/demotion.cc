@@ -21,7 +21,6 @@ void Demotion::begin(bool for_good, Done done) {
   parts_.verifier.stop("this node was demoted");
   // Nobody's writes wait; the flush need not wait for the peer either.
   core_.stance().demotion_begins();
-  parts_.flushes.release_held();  // this node's own, which the next one would wait for
   flush();
 }
 
