@@ -1,0 +1,52 @@
+// Whom a source brings up to date, and how it tells that one from others: an engine on virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include "volume_lost_peer_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class AnotherMemberTest : public LostPeerTest {
+ protected:
+  void meet_as_source(HostilePeer::Stance stance, uint8_t flags) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+    peer_->take(stance, flags, 0);
+    ASSERT_NO_FATAL_FAILURE(await(wire::FrameType::kData, heard_[wire::FrameType::kData]));
+  }
+  [[nodiscard]] metadata::Generations generations() const { return node_->engine->status().mine.generations; }
+};
+
+// The former one, put back, would pass for current in a generation that it knows, and in one whose base it has.
+TEST_F(AnotherMemberTest, BeginsAGenerationThatTheFormerOneDoesNotKnow) {
+  begin_in_duplex();
+  const metadata::Generations before = generations();
+  part();
+  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kBlank, 0));
+  EXPECT_NE(generations().current, before.current);
+  EXPECT_EQ(generations().base, generations().current);
+}
+
+// It had told of its disk's failure, and died before that was on its record: what is read there may not be on the disk.
+TEST_F(AnotherMemberTest, OneThatDiedEarlyIsComparedWithNothing) {
+  record_.dirty = record_.all_dirty = true;
+  record_.generations.advance(record_.generations.current + 1);
+  begin(OnPeerLoss::kContinue);
+  constexpr uint8_t kCrashed = 2;
+  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kOlder, kCrashed));
+  node_->run(kSecond_ns);
+  EXPECT_EQ(heard_[wire::FrameType::kDigest], 0);
+}
+
+TEST_F(AnotherMemberTest, OneThatEndedInOrderIsCompared) {
+  record_.dirty = record_.all_dirty = true;
+  record_.generations.advance(record_.generations.current + 1);
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+  peer_->take(HostilePeer::Stance::kOlder, 0, 0);
+  ASSERT_NO_FATAL_FAILURE(await(wire::FrameType::kDigest, 0));
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
