@@ -8,11 +8,19 @@ namespace {
 
 class AnotherMemberTest : public LostPeerTest {
  protected:
-  void meet_as_source(HostilePeer::Stance stance, uint8_t flags) {
+  // … until it has heard the first of these.
+  void meet_as_source(HostilePeer::Stance stance, uint8_t flags, wire::FrameType first) {
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->answers = first != wire::FrameType::kGeneration;
     peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
     peer_->take(stance, flags, 0);
-    ASSERT_NO_FATAL_FAILURE(await(wire::FrameType::kData, heard_[wire::FrameType::kData]));
+    ASSERT_NO_FATAL_FAILURE(await(first, heard_[first]));
+  }
+  // A source of which nothing tells what the peer misses.
+  void begin_with_all_dirty() {
+    record_.dirty = record_.all_dirty = true;
+    record_.generations.advance(record_.generations.current + 1);
+    begin(OnPeerLoss::kContinue);
   }
   [[nodiscard]] metadata::Generations generations() const { return node_->engine->status().mine.generations; }
 };
@@ -22,30 +30,23 @@ TEST_F(AnotherMemberTest, BeginsAGenerationThatTheFormerOneDoesNotKnow) {
   begin_in_duplex();
   const metadata::Generations before = generations();
   part();
-  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kBlank, 0));
+  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kBlank, 0, wire::FrameType::kGeneration));
   EXPECT_NE(generations().current, before.current);
   EXPECT_EQ(generations().base, generations().current);
 }
 
 // It had told of its disk's failure, and died before that was on its record: what is read there may not be on the disk.
 TEST_F(AnotherMemberTest, OneThatDiedEarlyIsComparedWithNothing) {
-  record_.dirty = record_.all_dirty = true;
-  record_.generations.advance(record_.generations.current + 1);
-  begin(OnPeerLoss::kContinue);
+  begin_with_all_dirty();
   constexpr uint8_t kCrashed = 2;
-  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kOlder, kCrashed));
+  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kOlder, kCrashed, wire::FrameType::kData));
   node_->run(kSecond_ns);
   EXPECT_EQ(heard_[wire::FrameType::kDigest], 0);
 }
 
 TEST_F(AnotherMemberTest, OneThatEndedInOrderIsCompared) {
-  record_.dirty = record_.all_dirty = true;
-  record_.generations.advance(record_.generations.current + 1);
-  begin(OnPeerLoss::kContinue);
-  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-  peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
-  peer_->take(HostilePeer::Stance::kOlder, 0, 0);
-  ASSERT_NO_FATAL_FAILURE(await(wire::FrameType::kDigest, 0));
+  begin_with_all_dirty();
+  ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kOlder, 0, wire::FrameType::kDigest));
 }
 
 }  // namespace
