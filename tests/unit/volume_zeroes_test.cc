@@ -94,6 +94,35 @@ TEST_F(ZeroesTest, DataThatOnlyADemotionHasFlushedCouldBeLost) {
   EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.held_data);
 }
 
+class LongZeroesTest : public PrimaryTest {
+ protected:
+  static constexpr uint64_t kLong = 2 * limits::kFrameZeroBytesMax + kMiB;
+  LongZeroesTest() : PrimaryTest({}, kLong) {}
+};
+
+// They travel in pieces, and the flush comes with the last one: not before the peer has done the others.
+TEST_F(LongZeroesTest, AreFlushedWhenAllPiecesAreThere) {
+  std::vector<wire::DataFrame> pieces;
+  hears_ = [&pieces](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kData)) pieces.push_back(wire::frame_as<wire::DataFrame>(header));
+  };
+  peer_->answers = false;
+  request_.fua = true;
+  ask(ClientOp::kZero, kLong);
+  ASSERT_TRUE(await([&pieces] { return pieces.size() >= 2; }));
+  node_->run(kSecond_ns);
+  ASSERT_EQ(pieces.size(), 2u);
+  EXPECT_FALSE(pieces[0].fua || pieces[1].fua);
+  answer(pieces[0].request);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(pieces.size(), 2u);
+  answer(pieces[1].request);
+  ASSERT_TRUE(await([&pieces] { return pieces.size() == 3; }));
+  EXPECT_TRUE(pieces[2].fua);
+  answer(pieces[2].request);
+  EXPECT_EQ(await_end(), 0);
+}
+
 // Who is told that data are flushed may lose the disk in the next moment, and have an empty one in its place. Nothing
 // flushes beside clients that make each write stable by itself, where there is no peer.
 class LoneZeroesTest : public testing::Test {
