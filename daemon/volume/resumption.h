@@ -50,6 +50,8 @@ class Resumption {
   void start(bool on_this_boot, std::function<SyncFacts()> mine);
   [[nodiscard]] bool pending() const { return state_ == State::kPending; }
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
+  // This node is primary by its peer's confirmation, and not for clients yet.
+  [[nodiscard]] bool confirmed() const { return state_ == State::kConfirmed; }
   // Whether nobody is asked in the place of a peer that is away, for which clients wait.
   [[nodiscard]] bool waits_for_peer() const {
     return pending() && core_.stance().waits_for_peer() && core_.record().shares_generation();

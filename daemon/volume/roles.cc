@@ -106,7 +106,7 @@ void Roles::promote(Word word, Reply reply) {
                 "wait for its answer", EBUSY, Retry::kLater});
     return;
   }
-  if (role_ == Role::kPrimary && resumption_.under_way()) {
+  if (resumption_.confirmed()) {
     resumption_.wait(std::move(reply));
     return;
   }
@@ -310,7 +310,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
 
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
-  if (role_ == Role::kPrimary && resumption_.under_way())
+  if (resumption_.confirmed())
     core_.session.drop("this node is to be demoted, and had not gone on as primary yet", 0);
   const bool was_to_go_on = resumption_.pending();
   // Also where this process does not go on: because of its file, say, or of a disk that was not there.

@@ -1,6 +1,5 @@
 // The page's server on a real socket: what it keeps of those whom it has answered.
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "allocated_bytes.h"
 #include "base/units.h"
 #include "reserved_port.h"
 #include "twinblock/web_server.h"
@@ -38,11 +38,6 @@ bool get_metrics(uint16_t port) {
   return answer.starts_with("HTTP/1.1 200") && came > kBodyBytes;
 }
 
-size_t allocated() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 // A page that is open asks each second, for weeks.
 TEST(WebServer, KeepsNothingOfWhatItHasAnswered) {
   const uint16_t port = reserve_port();
@@ -50,9 +45,9 @@ TEST(WebServer, KeepsNothingOfWhatItHasAnswered) {
   ASSERT_TRUE(server) << server.error().what;
   server.value()->show({.volumes = "{}", .history = "{}", .metrics = std::string(kBodyBytes, 'x')});
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(get_metrics(port)) << i;
-  const size_t before = allocated();
+  const size_t before = allocated_bytes();
   for (int i = 0; i < 500; ++i) ASSERT_TRUE(get_metrics(port)) << i;
-  EXPECT_LT(allocated(), before + 4 * kMiB) << "of 31 MiB that were sent";
+  EXPECT_LT(allocated_bytes(), before + 4 * kMiB) << "of 31 MiB that were sent";
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "io/posix/aligned_buffers.h"
 #include "io/posix/disk_file.h"
 #include "io/posix/page_cache.h"
@@ -180,18 +180,14 @@ TEST(Direct, WhatABurstHasNeededIsGivenBack) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's memory is not counted by the C library";
 #endif
-  const auto used_bytes = [] {
-    const auto info = ::mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
   AlignedBuffers buffers;
-  const size_t before_bytes = used_bytes();
+  const size_t before_bytes = allocated_bytes();
   constexpr size_t kBurst = 64;
   std::vector<std::byte*> taken(kBurst);
   for (std::byte*& each : taken) each = buffers.take(AlignedBuffers::kBytesMax);
-  EXPECT_GE(used_bytes(), before_bytes + kBurst * AlignedBuffers::kBytesMax) << "it is not seen here";
+  EXPECT_GE(allocated_bytes(), before_bytes + kBurst * AlignedBuffers::kBytesMax) << "it is not seen here";
   for (std::byte* each : taken) buffers.give_back(each, AlignedBuffers::kBytesMax);
-  EXPECT_LE(used_bytes(), before_bytes + 2 * AlignedBuffers::kKeptBytes);
+  EXPECT_LE(allocated_bytes(), before_bytes + 2 * AlignedBuffers::kKeptBytes);
 }
 
 TEST(Direct, WhereTheKernelRefusesItTheErrorSaysWhatToDo) {

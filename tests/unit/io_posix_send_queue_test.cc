@@ -1,6 +1,5 @@
 // SendQueue: whatever is sent of it at a time, the bytes leave in the order in which they were added.
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "base/units.h"
 #include "io/posix/send_queue.h"
 #include "pattern.h"
@@ -96,34 +96,29 @@ TEST(SendQueueTest, thousands_of_pieces_keep_their_order_while_sent_ones_are_dro
   EXPECT_FALSE(queue.empty());
 }
 
-size_t allocated() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 // A link under load is never idle, for days.
 TEST(SendQueueTest, a_queue_that_never_runs_empty_does_not_grow_by_what_was_sent) {
   SendQueue queue;
   const Bytes head = pattern(64, 1);
   const Bytes body = pattern(4096, 2);
   queue.add(head, body);
-  const size_t before = allocated();
+  const size_t before = allocated_bytes();
   for (unsigned i = 0; i < 300'000; ++i) {
     queue.add(head, body);
     queue.consume(head.size() + body.size());
   }
   EXPECT_FALSE(queue.empty());
-  EXPECT_LT(allocated(), before + kMiB);
+  EXPECT_LT(allocated_bytes(), before + kMiB);
 }
 
 TEST(SendQueueTest, what_a_burst_has_needed_is_given_back) {
   SendQueue queue;
   const Bytes head = pattern(1024, 1);
-  const size_t before = allocated();
+  const size_t before = allocated_bytes();
   for (unsigned i = 0; i < 10'000; ++i) queue.add(head, {});
   queue.consume(10'000 * head.size());
   EXPECT_TRUE(queue.empty());
-  EXPECT_LT(allocated(), before + kMiB);
+  EXPECT_LT(allocated_bytes(), before + kMiB);
 }
 
 }  // namespace

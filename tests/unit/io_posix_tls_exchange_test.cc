@@ -1,6 +1,5 @@
 // What a connection's key is mixed with: who records what was said, and gets hold of the key later, must not be able to
 // read it (RFC 8446: psk_dhe_ke, and never psk_ke). And what is kept of what was said: nothing that is sent.
-#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "io_posix_tls_support.h"
 
 namespace twinblock {
@@ -91,18 +91,14 @@ TEST(TlsExchangeTest, what_has_left_is_not_kept_while_more_waits_to_leave) {
   ends.shake_hands();
   ASSERT_EQ(ends.dialler_step, TlsSession::Step::kDone);
   const std::vector<std::byte> record(TlsSession::kRecordBytesMax, std::byte{7});
-  const auto used_bytes = [] {
-    const auto info = ::mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
   constexpr size_t kRecords = 4096;
   ASSERT_TRUE(ends.dialler.seal(record));
-  const size_t before_bytes = used_bytes();
+  const size_t before_bytes = allocated_bytes();
   for (size_t i = 0; i < kRecords; ++i) {
     ASSERT_TRUE(ends.dialler.seal(record));
     ends.dialler.sent(record.size());
   }
-  EXPECT_LT(used_bytes(), before_bytes + kRecords * record.size() / 8);
+  EXPECT_LT(allocated_bytes(), before_bytes + kRecords * record.size() / 8);
 }
 
 TEST(SeenHellos, TheOldestAreForgottenAndTheLatestAreKnown) {

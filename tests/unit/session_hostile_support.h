@@ -3,12 +3,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
 #include "wire/codec.h"
@@ -16,11 +16,6 @@
 namespace twinblock::fuzz {
 
 constexpr uint64_t kVolumeBytes = 256 * kKiB;
-
-inline size_t allocated_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
 
 class HostilePeerTest : public testing::Test {
  protected:

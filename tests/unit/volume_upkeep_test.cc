@@ -1,11 +1,11 @@
 // What a primary does by itself from time to time, so that the loss of its peer, or of itself, costs little: an engine on
 // virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "allocated_bytes.h"
 #include "base/limits.h"
 #include "volume_primary_support.h"
 
@@ -68,10 +68,6 @@ TEST_F(UpkeepTest, ANewProcessOfAPeerWhoseDiskFailedIsLetInAtOnce) {
 }
 
 TEST_F(UpkeepTest, AWriteThatWasAnsweredLeavesNothing) {
-  const auto allocated_bytes = [] {
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
   const auto write = [this](int times) {
     for (; times > 0; --times) {
       ask(ClientOp::kZero, limits::kBlockBytes);
@@ -85,10 +81,6 @@ TEST_F(UpkeepTest, AWriteThatWasAnsweredLeavesNothing) {
 }
 
 TEST_F(UpkeepTest, AReadThatWasAnsweredLeavesNothing) {
-  const auto allocated_bytes = [] {
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
   std::vector<std::byte> room(limits::kBlockBytes);
   const auto read = [&](int times) {
     for (; times > 0; --times) {

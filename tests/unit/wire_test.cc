@@ -1,12 +1,12 @@
 // Frames: what passes the checks and what does not, and how a byte stream is cut into them.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <cstring>
 #include <functional>
 #include <random>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "wire/codec.h"
@@ -434,16 +434,12 @@ TEST(SlabPool, ASlabIsUsedAgainAndMayOutliveItsPool) {
 }
 
 TEST(SlabPool, KeepsSomeAndGivesTheRestBack) {
-  const auto allocated = [] {
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-  };
   SlabPool pool;
-  const size_t before = allocated();
+  const size_t before = allocated_bytes();
   std::vector<std::shared_ptr<Slab>> slabs;
   for (size_t i = 0; i < 4 * limits::kReceiveSlabsKept; ++i) slabs.push_back(pool.take());
   slabs.clear();
-  EXPECT_LE(allocated() - std::min(before, allocated()), (limits::kReceiveSlabsKept + 1) * limits::kReceiveSlabBytes);
+  EXPECT_LE(allocated_bytes() - std::min(before, allocated_bytes()), (limits::kReceiveSlabsKept + 1) * limits::kReceiveSlabBytes);
 }
 
 TEST(FrameReader, AFrameIsAloneWhenNothingElseWasReadWithIt) {

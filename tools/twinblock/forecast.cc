@@ -117,7 +117,7 @@ double mean_saved_ns(const Workload& workload, const Change& change) {
 double way_ns_of(const json& latency) {
   double sum_ns = 0, links = 0;
   for (const json& link : array_at(latency, "links")) {
-    if (link.contains("up") && !flag_at(link, "up")) continue;
+    if (is_down(link)) continue;
     sum_ns += static_cast<double>(count_at(link, "way_ns"));
     ++links;
   }
@@ -128,7 +128,7 @@ double way_ns_of(const json& latency) {
 double line_of(const json& latency) {
   double line = 0;
   for (const json& link : array_at(latency, "links")) {
-    if (link.contains("up") && !flag_at(link, "up")) continue;
+    if (is_down(link)) continue;
     const auto nominal = static_cast<double>(count_at(link, "rate_bits_per_s"));
     const auto carried = static_cast<double>(count_at(link, "carried_bytes_per_s"));
     if (nominal == 0 && carried == 0) return 0;
@@ -145,6 +145,8 @@ double share_of_bytes(const Workload::Class& each, const Workload& workload) {
 }
 
 }  // namespace
+
+bool is_down(const json& link) { return link.contains("up") && !flag_at(link, "up"); }
 
 double payload_bytes_per_s(double bits_per_s) { return bits_per_s / 8 * kPayloadPart; }
 

@@ -39,6 +39,9 @@ struct Workload {
 // Nothing where there were no writes, none that waited for the peer, or too many that went to no peer.
 std::optional<Workload> workload_of(const nlohmann::json& latency, double bits_per_s);
 
+// Whether it says of one of its links that it is down.
+bool is_down(const nlohmann::json& link);
+
 // What travels of a client's byte, by the same answer.
 double wire_part_of(const nlohmann::json& latency);
 

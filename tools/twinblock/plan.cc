@@ -190,7 +190,7 @@ Error unknown_rate(const json& latency) {
   std::string unknown = "the present link";
   size_t up = 0;
   for (const json& link : array_at(latency, "links")) {
-    if (link.contains("up") && !flag_at(link, "up")) continue;
+    if (is_down(link)) continue;
     ++up;
     if (count_at(link, "rate_bits_per_s") == 0 && count_at(link, "carried_bytes_per_s") == 0)
       unknown = "link " + text_at(link, "name");
@@ -210,7 +210,7 @@ double gigabit_line(const json& latency) {
   const double most = payload_bytes_per_s(kGbit);
   double seen = 0;
   for (const json& link : array_at(latency, "links")) {
-    if (link.contains("up") && !flag_at(link, "up")) continue;
+    if (is_down(link)) continue;
     if (number_at(link, "rate_bits_per_s") >= kGbit) seen = std::max(seen, number_at(link, "carried_bytes_per_s"));
   }
   return seen > 0 ? std::min(seen, most) : most;
