@@ -53,10 +53,12 @@ constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
      "replica is not whole, move its metadata file away, start it and run `twinblock init %V --join` there"},
     {Verdict::kPeerDiskFailed,
      "%P's disk fails",
-     "replace the disk on %P, then restart twinblockd there; if it was replaced, move the metadata file away before the start"},
+     "`twinblock status %V` on %P says which one it is; replace the disk, then restart twinblockd there; if it held the data, move "
+     "the metadata file away before the start"},
     {Verdict::kDiskFailed,
      "this node's disk fails",
-     "replace the disk, then restart twinblockd here; if it was replaced, move the metadata file away before the start"},
+     "`twinblock status %V` here says which one it is; replace the disk, then restart twinblockd; if it held the data, move the "
+     "metadata file away before the start"},
     {Verdict::kSoleCopy, "%P is primary, but its disk failed: it works on this node's replica", ""},
     {Verdict::kDiskless, "this node's disk failed: it works on %P's replica", ""},
     {Verdict::kPeerCantGoOn,

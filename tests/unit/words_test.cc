@@ -65,7 +65,12 @@ TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
     EXPECT_EQ(said.find('%'), said.npos) << said;
     return said;
   };
-  for (const bool here : {true, false}) EXPECT_NE(advice(here).find("replace the disk"), std::string::npos) << advice(here);
+  for (const bool here : {true, false}) {
+    EXPECT_NE(advice(here).find("replace the disk"), std::string::npos) << advice(here);
+    // Its data's, or its metadata's: a hello does not tell.
+    EXPECT_NE(advice(here).find(here ? "`twinblock status r0` here" : "`twinblock status r0` on beta"), std::string::npos)
+        << advice(here);
+  }
   fails.primary = fails.dirty = true;
   for (const bool here : {true, false}) {
     EXPECT_EQ(advice(here).find("replace the disk"), std::string::npos) << advice(here);
