@@ -445,6 +445,16 @@ void HostilePeer::agree_to_promotion(size_t which, uint32_t status) {
   if (Line* to = line(which)) to->agree(status);
 }
 
+uint64_t HostilePeer::tell_generation(size_t which, const metadata::Generations& told, uint32_t flag) {
+  const wire::GenerationPayload payload = make_generation(told, volume_uuid_, flag);
+  const uint64_t request = next_sequence();
+  FrameHeader header = wire::to_header(wire::GenerationFrame{request});
+  wire::set_order(header, ++control_sent_);
+  send(which, wire::seal(header, wire::bytes_of(payload)));
+  send(which, wire::bytes_of(payload));
+  return request;
+}
+
 void HostilePeer::vanish() {
   listens = false;
   lines_.clear();

@@ -43,6 +43,8 @@ class HostilePeer {
   // Answers the oldest request but `skip`; with `payload_bytes` other than fit, if that is not 0.
   void answer(size_t which, size_t skip, uint32_t status, uint32_t payload_bytes);
   void agree_to_promotion(size_t which, uint32_t status);
+  // What a source makes its target record; returns the request's number.
+  uint64_t tell_generation(size_t which, const metadata::Generations& told, uint32_t flag);
   // A number for a request of its own, and the last one of its control stream.
   uint64_t next_sequence() { return ++sequence_; }
   uint64_t* control() { return &control_sent_; }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "session/hello.h"
 #include "session_hostile_support.h"
 
 namespace twinblock::fuzz {
@@ -23,11 +22,7 @@ class EarlyDataTest : public HostilePeerTest {
   void mark_as_half_copied(size_t link) {
     metadata::Generations told = record_.generations;
     told.advance(0xABCD);
-    const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationInconsistent);
-    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{.request = peer_->next_sequence()});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(link, wire::seal(header, wire::bytes_of(payload)));
-    peer_->send(link, wire::bytes_of(payload));
+    peer_->tell_generation(link, told, wire::kGenerationInconsistent);
     node_->run(kSecond_ns);
   }
   void begin_another_session() {

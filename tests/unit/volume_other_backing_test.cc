@@ -15,7 +15,7 @@
 #include "hostile_peer.h"
 #include "io/posix/backing_number.h"
 #include "metadata_image.h"
-#include "session/hello.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -89,11 +89,7 @@ class OtherBackingTest : public testing::Test {
   }
   // What the source makes this node record.
   void tell(uint32_t flag) {
-    const wire::GenerationPayload payload = make_generation(record_.generations, record_.volume_uuid, flag);
-    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
-    peer_->send(0, wire::bytes_of(payload));
+    peer_->tell_generation(0, record_.generations, flag);
     node_->run(kSecond_ns);
   }
   void be_filled() {

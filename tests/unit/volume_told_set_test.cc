@@ -11,7 +11,7 @@
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
-#include "session/hello.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -54,13 +54,7 @@ class ToldSet : public testing::Test {
   }
   void ask_for_the_mark() {
     record_.generations.advance(20);
-    const wire::GenerationPayload payload =
-        make_generation(record_.generations, record_.volume_uuid, wire::kGenerationInconsistent);
-    mark_ = peer_->next_sequence();
-    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{mark_});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
-    peer_->send(0, wire::bytes_of(payload));
+    mark_ = peer_->tell_generation(0, record_.generations, wire::kGenerationInconsistent);
     node_->run(3 * kSecond_ns);
   }
 

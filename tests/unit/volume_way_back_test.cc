@@ -15,7 +15,7 @@
 #include "hostile_peer.h"
 #include "io/copies.h"
 #include "metadata_image.h"
-#include "session/hello.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -72,11 +72,7 @@ class WayBackTest : public testing::Test {
   void tell(uint32_t flag) {
     metadata::Generations told = record_.generations;
     if (flag == wire::kGenerationConsistent) told.settle();
-    const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, flag);
-    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
-    peer_->send(0, wire::bytes_of(payload));
+    peer_->tell_generation(0, told, flag);
     node_->run(kSecond_ns);
   }
   // … which it asks again, as a copy is taken first.
