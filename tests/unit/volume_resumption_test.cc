@@ -322,6 +322,27 @@ TEST_F(ResumptionTest, WhatAFailedFlushLostLetsNoLaterProcessGoOnEither) {
   EXPECT_FALSE(serves());
 }
 
+// Nor is one of them promoted without a word, or tells the peer that it has all: that one may hold what was lost
+// here, though this host has run all the time.
+TEST_F(ResumptionTest, WhatAFailedFlushLostIsKnownToLaterProcesses) {
+  for (const bool lost : {false, true}) {
+    node_->engine.reset();
+    record_.promoted_boot = kBoot;
+    record_.peer_instance = 9;
+    record_.flush_failed = lost;
+    begin(true);
+    node_->engine->orders().demote([](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    node_->run(kSecond_ns);
+    record_ = on_record();
+    ASSERT_TRUE(record_.primary && !record_.flush_failed);
+    node_->engine.reset();
+    begin();
+    EXPECT_EQ(node_->engine->status().mine.rebooted, lost);
+    EXPECT_EQ(node_->engine->status().promotion.forgot, lost);
+    EXPECT_EQ(order_promotion().empty(), !lost);
+  }
+}
+
 // It had followed the peer on this boot, and has lost some of that all the same.
 TEST_F(ResumptionTest, AFollowerWhoseFailedFlushLostSomethingIsNotPromotedWithoutAWord) {
   for (const bool lost : {false, true}) {
