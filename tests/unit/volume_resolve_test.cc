@@ -5,6 +5,7 @@
 #include <string>
 
 #include "volume_lost_peer_support.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -48,6 +49,33 @@ TEST_F(ResolveTest, AnOrderThatIsGivenAgainStandsWhenItselfIsOnRecord) {
   EXPECT_TRUE(first.has_value());
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->starts_with("this order stands already")) << *again;
+}
+
+// What it had recorded of going on alone was about a history that it has given up. The peer has the one that it took
+// over, and is to see, when it is back, that something was promised here without it.
+TEST_F(ResolveTest, WhoWasBroughtToThePeersStateGoesOnAloneInAGenerationOfItsOwnAgain) {
+  go_on_alone();
+  demote();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(demoted_, true);
+  constexpr uint8_t kKeep = 128;
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kDiverged, kKeep, 1);
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  metadata::Generations theirs;
+  theirs.current = theirs.base = 20;
+  for (const uint32_t flag : {wire::kGenerationInconsistent, wire::kGenerationConsistent}) {
+    peer_->tell_generation(0, theirs, flag);
+    node_->run(kSecond_ns);
+  }
+  promote();
+  write();
+  ASSERT_EQ(node_->engine->status().mine.generations.current, theirs.current);
+  part();
+  ASSERT_EQ(flush(), 0);
+  const metadata::NodeRecord on_record = load_plain(node_->metadata.contents, record_).record;
+  EXPECT_FALSE(on_record.shares_generation());
 }
 
 }  // namespace
