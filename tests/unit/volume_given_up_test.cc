@@ -2,6 +2,7 @@
 // engine on virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,26 +55,43 @@ class GivenUpTest : public testing::Test {
     return made;
   }
 
+  // The local disk takes one write and fails at another one, neither of which the peer answers.
+  void give_up_beside_silent_peer() {
+    become_primary();
+    const auto before = write(0);
+    ASSERT_EQ(before->error, 0);
+    peer_->answers = false;
+    taken_ = write(64 * kKiB);
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+    refused_ = write(128 * kKiB);
+    ASSERT_FALSE(taken_->error || refused_->error);
+  }
+  // No replica that counts has it.
+  void expect_that_nothing_is_promised(uint64_t after_ns) {
+    node_->run(after_ns);
+    EXPECT_FALSE(node_->engine->inside().session_stands());
+    EXPECT_EQ(taken_->error, EIO);
+    EXPECT_EQ(refused_->error, EIO);
+  }
+
   const Config config_;
+  std::unique_ptr<Write> taken_, refused_;
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
 };
 
 TEST_F(GivenUpTest, WhatThePeerHasNotAnsweredIsNotPromisedWithoutIt) {
-  become_primary();
-  const auto before = write(0);
-  ASSERT_EQ(before->error, 0);
-  peer_->answers = false;
-  const auto taken = write(64 * kKiB);  // by the local disk, …
-  node_->data.error = EIO;
-  node_->data.failures = 1;
-  const auto refused = write(128 * kKiB);  // … which fails then: this replica is on record as no good
-  ASSERT_FALSE(taken->error || refused->error) << "the peer has answered neither";
+  ASSERT_NO_FATAL_FAILURE(give_up_beside_silent_peer());
   peer_->vanish();
-  node_->run(60 * kSecond_ns);
-  EXPECT_FALSE(node_->engine->inside().session_stands());
-  EXPECT_NE(taken->error, 0) << "no replica that counts has it";
-  EXPECT_NE(refused->error, 0);
+  expect_that_nothing_is_promised(60 * kSecond_ns);
+}
+
+// It is not soon back then, so that nobody waits for it.
+TEST_F(GivenUpTest, WhatThePeersDiskRefusesIsNotPromisedWithoutIt) {
+  ASSERT_NO_FATAL_FAILURE(give_up_beside_silent_peer());
+  peer_->answer(0, 0, EIO, 0);
+  expect_that_nothing_is_promised(kSecond_ns);
 }
 
 }  // namespace
