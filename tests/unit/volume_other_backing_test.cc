@@ -1,5 +1,6 @@
-// A record that is about another backing than the one that the node finds: an engine on virtual parts, the fuzzers' peer, and
-// processes one after the other, with backings that are told apart by their numbers.
+// A record that is about another backing than the one that the node finds, or about one that was not empty: an engine
+// on virtual parts, the fuzzers' peer, and processes one after the other, with backings that are told apart by their
+// numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -224,6 +225,18 @@ TEST_F(OtherBackingTest, OnceItWasServedItIsWhatTheRecordIsAbout) {
   EXPECT_EQ(dirty_bytes(), kVolumeBytes) << "what the peer lacks is not known";
   begin(kRight);
   EXPECT_TRUE(doubted());
+}
+
+// … also where it holds nothing of what it held, which is to be said once.
+TEST_F(OtherBackingTest, OnceAnEmptyOneWasServedItIsPromotedWithoutAWord) {
+  begin(kRight, DataFound::kNone);
+  ASSERT_FALSE(promoted(false));
+  EXPECT_NE(said_.find("holds nothing but zeroes"), std::string::npos) << said_;
+  ASSERT_TRUE(promoted(true)) << said_;
+  node_->engine->orders().demote([](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(node_->engine->is_primary());
+  EXPECT_TRUE(promoted(false)) << said_;
 }
 
 TEST_F(OtherBackingTest, APromotionTakesTheOperatorsWord) {
