@@ -42,7 +42,7 @@ void Resumption::look() {
   const auto& peer = core_.session.handshake().peer_facts();
   SyncFacts mine = mine_();
   mine.resumes = true;
-  if (peer && knows_of(mine, *peer) && !goes_on(mine, *peer)) {
+  if (peer && knows_of(mine, *peer) && !goes_on(mine, *peer) && !goes_on_later(mine, *peer)) {
     refused_by_peer();
     return;
   }

@@ -64,6 +64,8 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
   core_.state().role().hear_term(peer.term);
+  // Nobody was promoted since that primary was: one that wrote nothing was promoted beside it, and is none any more.
+  if (peer.primary && mine.term > peer.term) core_.state().role().give_up_term();
   if (core_.state().blank()) return;
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
   if (core_.record().peer_primary && peer.blank)
