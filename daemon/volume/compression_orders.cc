@@ -1,6 +1,8 @@
 #include "volume/compression_orders.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/limits.h"
 #include "volume/order_number.h"
@@ -30,17 +32,29 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {
   const uint64_t number = order.number;
-  if (!told_order_counts(number, number_, core_.node, core_.peer)) return;
+  const CompressionPolicy::Setting setting{static_cast<Compression>(order.mode), order.level};
+  const bool is_older = given_here_ && !knows_numbers_ && setting != core_.compression().setting();
+  if (!is_older && !told_order_counts(number, number_, core_.node, core_.peer)) return;
   if (order_number_leaps(number, number_)) {
     core_.peer_told(core_.peer + " told an order about compression with number " + std::to_string(number) +
                         ", after number " + std::to_string(number_) + ":",
                     "it is not heeded", Severity::kWarning);
     return;
   }
+  if (is_older) {
+    held_against_ = std::max(held_against_, number);
+    return;
+  }
   number_ = number;
   given_here_ = false;
-  apply({static_cast<Compression>(order.mode), order.level},
-        "as ordered at " + core_.peer);
+  apply(setting, "as ordered at " + core_.peer);
+}
+
+// Where the other process was new as well, both do this, and the numbers are the same.
+void CompressionOrders::peer_told_all() {
+  if (std::exchange(knows_numbers_, true) || held_against_ == 0) return;
+  number_ = std::max(number_, held_against_) + 1;
+  tell();
 }
 
 void CompressionOrders::session_up() {

@@ -2,7 +2,8 @@
 // peer, so that it survives a change of roles, and told again when a session begins, so that it
 // survives a restart of either node; when both have restarted, the configuration counts again. Of
 // two orders that were given while the nodes could not talk, the one counts that more orders
-// preceded, or else that of the node with the lower name.
+// preceded, or else that of the node with the lower name; but what a process ordered that was new then,
+// and could not know how many there had been, holds against what the peer knew before.
 //
 // Owned by EngineSession; loop thread only. What workers use is the policy, in Core.
 #pragma once
@@ -28,6 +29,8 @@ class CompressionOrders {
   // The peer's.
   void heard(const wire::CompressionFrame& order);
   void session_up();
+  // What the peer knew of when the session began has been heard.
+  void peer_told_all();
 
  private:
   void apply(CompressionPolicy::Setting setting, const std::string& by);
@@ -36,6 +39,8 @@ class CompressionOrders {
   Core& core_;
   uint64_t number_ = 0;      // of the order that counts; 0: the configuration does
   bool given_here_ = false;  // … on this node
+  bool knows_numbers_ = false;  // the peer has told this process all that it knew
+  uint64_t held_against_ = 0;   // the highest that was told before, of an order that counts no more; 0: none
 };
 
 }  // namespace twinblock

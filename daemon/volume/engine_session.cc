@@ -88,6 +88,8 @@ void EngineSession::session_frame(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kSettings:
       peer_settings_.heard(wire::frame_as<wire::SettingsFrame>(header), wire::payload_as<wire::SettingsPayload>(frame.payload));
       parts_.consent.look();  // it may read by itself now
+      compression_.peer_told_all();  // when a session begins the settings are told behind all orders
+      link_orders_.peer_told_all();
       break;
     case wire::FrameType::kRole:
       if (!parts_.roles.heard_role(wire::frame_as<wire::RoleFrame>(header))) parts_.core.refuse(header);

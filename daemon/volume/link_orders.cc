@@ -47,6 +47,11 @@ auto* about(auto& latest, const std::string& link) {
   return at != latest.rend() ? &*at : nullptr;
 }
 
+// Whether what is told says the same. Without addresses it is about whichever link has the name.
+bool says_the_same(const auto& latest, LinkOrder order, const LinkConfig& link) {
+  return latest.order == order && (link.address.empty() || latest.link.address == link.address);
+}
+
 LinkOrder order_of(uint32_t change) {
   const auto at = std::find_if(kOrders.begin(), kOrders.end(), [change](const OrderRow& row) {
     return static_cast<uint32_t>(row.change) == change;
@@ -228,10 +233,12 @@ bool LinkOrders::put_back(const std::string& link, const Before& before) {
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time. What it says of that.
-std::optional<Error> LinkOrders::why_overruled(const std::string& link, uint64_t number) const {
-  const Latest* latest = about(latest_, link);
-  if (latest == nullptr || told_order_counts(number, latest->number, core_.node, core_.peer)) return std::nullopt;
-  return Error{"another order holds on " + core_.node + ", by which link " + link + " is " + done_word(latest->order),
+std::optional<Error> LinkOrders::why_overruled(LinkOrder order, const LinkConfig& link, uint64_t number) const {
+  const Latest* latest = about(latest_, link.name);
+  if (latest == nullptr) return std::nullopt;
+  const bool is_older = latest->without_numbers && !knows_numbers_ && !says_the_same(*latest, order, link);
+  if (!is_older && told_order_counts(number, latest->number, core_.node, core_.peer)) return std::nullopt;
+  return Error{"another order holds on " + core_.node + ", by which link " + link.name + " is " + done_word(latest->order),
                "", ESTALE};
 }
 
@@ -265,6 +272,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   core_.events().tell("link-order",
                     {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
   if (!session().up()) {
+    latest_.back().without_numbers = !knows_numbers_;
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
           " is told when it is connected");
     return;
@@ -362,9 +370,10 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
   const bool is_told_again = is_latest(order, link.name, payload.number) &&
-                             (link.address.empty() || about(latest_, link.name)->link.address == link.address);
+                             says_the_same(*about(latest_, link.name), order, link);
   std::optional<Error> overruled;
-  if (!error && !is_told_again) overruled = why_overruled(link.name, payload.number);
+  if (!error && !is_told_again) overruled = why_overruled(order, link, payload.number);
+  if (overruled) about(latest_, link.name)->is_contradicted = true;
   if (!error && !is_told_again && !overruled) {
     error = obey(order, link);
     if (!error) {
@@ -393,6 +402,19 @@ void LinkOrders::session_up() {
   tell_again_ = lacks_address_ = false;
   told_ns_ = core_.clock.now_ns();
   for (const Latest& each : std::vector(latest_)) tell(each, {}, nullptr);
+}
+
+// Where the other process was new as well, both do this, and the rule for numbers decides. A removal that comes before other
+// addresses goes along.
+void LinkOrders::peer_told_all() {
+  if (std::exchange(knows_numbers_, true)) return;
+  std::vector<Latest> later;
+  for (Latest& each : latest_) {
+    if (!each.without_numbers || !about(latest_, each.link.name)->is_contradicted) continue;
+    each.number = ++number_;
+    later.push_back(each);
+  }
+  for (const Latest& each : later) tell(each, {}, nullptr);
 }
 
 void LinkOrders::session_lost() {

@@ -1,6 +1,7 @@
 // The links at run time: what the operators order, on both nodes. The latest order about each link is
 // kept until this process ends, and told to a peer that starts anew, or was away; of two orders that
-// were given while the nodes could not talk, the one with the higher number counts.
+// were given while the nodes could not talk, the one with the higher number counts; but what a process
+// ordered that was new then, and could not know the peer's numbers, holds against what the peer knew before.
 //
 // Owned by EngineSession; loop thread only.
 #pragma once
@@ -33,6 +34,8 @@ class LinkOrders {
   void heard(const wire::LinkChangeFrame& frame, const wire::LinkChangePayload& payload);
   // The peer may have started anew, with the links of its configuration.
   void session_up();
+  // What the peer knew of when the session began has been heard.
+  void peer_told_all();
   void session_lost();
   void links_changed();
   // What the peer does not allow.
@@ -45,6 +48,8 @@ class LinkOrders {
     LinkConfig link;
     uint64_t number;
     std::string refused = {};  // by the peer, with which this node was not in touch then: why
+    bool without_numbers = false;  // given here before the peer had told this process its numbers
+    bool is_contradicted = false;  // by an order that the peer told
   };
   // How it was with a link before an order that the peer may refuse.
   struct Before {
@@ -63,7 +68,7 @@ class LinkOrders {
   [[nodiscard]] Before as_it_is(const std::string& link) const;
   bool put_back(const std::string& link, const Before& before);
   void tell(const Latest& order, Before before, Reply reply);
-  [[nodiscard]] std::optional<Error> why_overruled(const std::string& link, uint64_t number) const;
+  [[nodiscard]] std::optional<Error> why_overruled(LinkOrder order, const LinkConfig& link, uint64_t number) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
@@ -74,6 +79,7 @@ class LinkOrders {
   std::vector<Latest> latest_;
   // Of the latest order that either node is known to have given: the next one has the next number.
   uint64_t number_ = 0;
+  bool knows_numbers_ = false;  // the peer has told this process all that it knew
   std::vector<std::shared_ptr<Answer>> answers_;
   bool tell_again_ = false;  // the peer could not do one of them yet
   bool lacks_address_ = false;  // … as its host does not have a link's address, or another program has it

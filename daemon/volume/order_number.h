@@ -1,5 +1,6 @@
 // The numbers of orders that the operators of both nodes may give: about links, and about compression. They are
-// logical: an order has one more than the highest that its node knows. Pure.
+// logical: an order has one more than the highest that its node knows. A process that is new knows none: an order that is
+// given before the peer has told what it knows holds against all that, and then has one more than what was told. Pure.
 #pragma once
 
 #include <cstdint>

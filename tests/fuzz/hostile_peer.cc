@@ -445,6 +445,15 @@ void HostilePeer::agree_to_promotion(size_t which, uint32_t status) {
   if (Line* to = line(which)) to->agree(status);
 }
 
+void HostilePeer::tell_settings(const wire::SettingsPayload& told) {
+  FrameHeader header = wire::to_header(wire::SettingsFrame{witness_mark});
+  wire::set_order(header, ++control_sent_);
+  for (size_t which = 0; which < lines_.size(); ++which) {  // whichever is open
+    send(which, wire::seal(header, wire::bytes_of(told)));
+    send(which, wire::bytes_of(told));
+  }
+}
+
 uint64_t HostilePeer::tell_generation(size_t which, const metadata::Generations& told, uint32_t flag) {
   const wire::GenerationPayload payload = make_generation(told, volume_uuid_, flag);
   const uint64_t request = next_sequence();

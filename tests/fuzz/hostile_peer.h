@@ -45,6 +45,8 @@ class HostilePeer {
   void agree_to_promotion(size_t which, uint32_t status);
   // What a source makes its target record; returns the request's number.
   uint64_t tell_generation(size_t which, const metadata::Generations& told, uint32_t flag);
+  // As when a session begins, behind what its operator has ordered.
+  void tell_settings(const wire::SettingsPayload& told);
   // A number for a request of its own, and the last one of its control stream.
   uint64_t next_sequence() { return ++sequence_; }
   uint64_t* control() { return &control_sent_; }

@@ -14,6 +14,7 @@
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
+#include "volume/settings.h"
 #include "wire/codec.h"
 
 namespace twinblock::fuzz {
@@ -28,11 +29,7 @@ class BesidePeerTest : public testing::Test {
     while (config_.links.size() > links) config_.links.pop_back();
     node_ = empty_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
-      const auto ack = wire::frame_as<wire::AckFrame>(header);
-      answers_[ack.request] = ack.error;
-    };
+    note_answers();
     peer_->take(HostilePeer::Stance::kSame, 0, 2);
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(3 * kSecond_ns);
@@ -43,6 +40,17 @@ class BesidePeerTest : public testing::Test {
     peer_.reset();
   }
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  void peer_tells_its_settings() {
+    peer_->tell_settings(make_settings(config_));
+    node_->run(50 * kMillisecond_ns);
+  }
+  void note_answers() {
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
+      const auto ack = wire::frame_as<wire::AckFrame>(header);
+      answers_[ack.request] = ack.error;
+    };
+  }
   // What the peer's request is answered, an errno value; ETIMEDOUT: nothing.
   uint32_t answer_to(uint64_t request) {
     for (int i = 0; i < 100 && !answers_.contains(request); ++i) node_->run(10 * kMillisecond_ns);

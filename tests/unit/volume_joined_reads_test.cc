@@ -53,11 +53,7 @@ class JoinedReads : public PrimaryTest {
   }
   // How long it waits before it asks to be promoted: until then what is known here is true there.
   void peer_tells_its_settings() {
-    const wire::SettingsPayload settings = make_settings(config_);
-    wire::FrameHeader told = wire::to_header(wire::SettingsFrame{});
-    wire::set_order(told, ++*peer_->control());
-    peer_->send(0, wire::seal(told, wire::bytes_of(settings)));
-    peer_->send(0, wire::bytes_of(settings));
+    peer_->tell_settings(make_settings(config_));
     node_->run(10 * kMillisecond_ns);
   }
   // It is known to lie there, and is not here.

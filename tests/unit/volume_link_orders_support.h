@@ -55,12 +55,15 @@ class LinkOrdersTest : public BesidePeerTest {
   // Another one is there: it listens on all links of the file, and hears orders.
   void begin_anew() {
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    note_answers();
     told_.clear();
+    told_numbers_.clear();
     peer_->hears_payload = [this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
       if (header.type != static_cast<uint8_t>(wire::FrameType::kLinkChange)) return;
       wire::LinkChangePayload change{};
       std::memcpy(&change, payload.data(), sizeof change);
       told_.push_back(static_cast<wire::LinkChange>(change.change));
+      told_numbers_.push_back(change.number);
     };
     peer_->take(HostilePeer::Stance::kSame, 0, 2);
   }
@@ -92,7 +95,7 @@ class LinkOrdersTest : public BesidePeerTest {
     const uint64_t asked = peer_->next_sequence();
     wire::set_request(header, asked);
     wire::set_order(header, ++*peer_->control());
-    for (const size_t line : {0, 1}) {  // of the two that it had, the one that is left
+    for (const size_t line : {0, 1, 2}) {  // of those that it had, the ones that are left
       peer_->send(line, wire::seal(header, wire::bytes_of(payload)));
       peer_->send(line, wire::bytes_of(payload));
     }
@@ -101,6 +104,7 @@ class LinkOrdersTest : public BesidePeerTest {
 
   std::optional<Result<std::string>> said_;  // to the operator here, of what was ordered last
   std::vector<wire::LinkChange> told_;       // to the peer that began anew
+  std::vector<uint64_t> told_numbers_;       // … of each
 };
 
 }  // namespace twinblock::fuzz

@@ -22,6 +22,63 @@ TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u) << "it is only told again";
 }
 
+// A process that is new counts from the beginning: the peer's numbers are higher, though its orders are older, and perhaps
+// this node's own. What the operator was answered holds.
+TEST_F(LinkOrdersTest, OneOfANewProcessHoldsAgainstWhatThePeerKnewBefore) {
+  lose_peer();
+  give(LinkOrder::kDisable);
+  ASSERT_TRUE(said_.has_value() && said_->ok());
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, ~uint64_t{0}), static_cast<uint32_t>(EPROTO));
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 7), static_cast<uint32_t>(ESTALE));
+  EXPECT_EQ(links().at(1).state, LinkState::kDisabled);
+  peer_tells_its_settings();
+  answer(ESTALE);
+  EXPECT_EQ(told_, (std::vector{wire::LinkChange::kDisable, wire::LinkChange::kDisable}));
+  EXPECT_EQ(told_numbers_, (std::vector<uint64_t>{1, 8}));
+  EXPECT_TRUE(node_->engine->status().refused_link_orders.empty()) << "it is only told again";
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 9), 0u) << "a later one";
+}
+
+TEST_F(LinkOrdersTest, OnesOfANewProcessAreToldAgainInTheirOrder) {
+  config_.encryption = Encryption::kOff;
+  lose_peer();
+  give(LinkOrder::kRemove);
+  give(LinkOrder::kAdd, {"backup", {{"alpha", "10.1.0.1:7999"}, {"beta", "10.1.0.2:7999"}}, 0});
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  EXPECT_EQ(order_there(wire::LinkChange::kRemove, 7), static_cast<uint32_t>(ESTALE));
+  peer_tells_its_settings();
+  EXPECT_EQ(told_, (std::vector{wire::LinkChange::kRemove, wire::LinkChange::kAdd, wire::LinkChange::kRemove,
+                                wire::LinkChange::kAdd}));
+  EXPECT_EQ(told_numbers_, (std::vector<uint64_t>{1, 2, 8, 9}));
+}
+
+// What both know decides then.
+TEST_F(LinkOrdersTest, OneThatWasGivenApartByWhoKnowsThePeersNumbersIsOverruled) {
+  peer_tells_its_settings();
+  lose_peer();
+  give(LinkOrder::kDisable);
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 7), 0u);
+  EXPECT_EQ(told_numbers_, std::vector<uint64_t>{1});
+}
+
+// Nothing contradicts it.
+TEST_F(LinkOrdersTest, OneOfANewProcessThatThePeerKnowsIsNotToldOnceMore) {
+  lose_peer();
+  give(LinkOrder::kDisable);
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(order_there(wire::LinkChange::kDisable, 7), 0u);
+  peer_tells_its_settings();
+  EXPECT_EQ(told_numbers_, std::vector<uint64_t>{1});
+}
+
 // Its addresses are the file's; what is said of it counts.
 TEST_F(LinkOrdersTest, ALinkThatIsAddedAgainHasTheRateThatIsSaid) {
   config_.encryption = Encryption::kOff;

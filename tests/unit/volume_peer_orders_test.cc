@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "volume_beside_peer_support.h"
 
@@ -37,6 +38,25 @@ TEST_F(PeerOrdersTest, OneAboutCompressionWhoseNumberNoneCanHaveIsNotHeeded) {
   EXPECT_EQ(node_->engine->status().compression.level, level);
   tell(wire::CompressionFrame{.mode = 1, .level = 5, .number = 1});
   EXPECT_EQ(node_->engine->status().compression.level, 5);
+}
+
+// A process that is new counts from the beginning: what its operator ordered is the latest one nevertheless.
+TEST_F(PeerOrdersTest, OneAboutCompressionThatThePeerKnewBeforeDoesNotUndoThatOfANewProcess) {
+  std::vector<uint64_t> told;  // numbers
+  peer_->hears = [&told](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kCompression))
+      told.push_back(wire::frame_as<wire::CompressionFrame>(header).number);
+  };
+  node_->engine->orders().set_compression(Compression::kOn, 3, [](const Result<std::string>&) {});
+  tell(wire::CompressionFrame{.mode = 1, .level = 7, .number = ~uint64_t{0}});
+  tell(wire::CompressionFrame{.mode = 1, .level = 5, .number = 5});
+  EXPECT_EQ(node_->engine->status().compression.level, 3);
+  peer_tells_its_settings();
+  EXPECT_EQ(told, (std::vector<uint64_t>{1, 6}));
+  peer_tells_its_settings();
+  EXPECT_EQ(told.size(), 2u);
+  tell(wire::CompressionFrame{.mode = 1, .level = 9, .number = 7});
+  EXPECT_EQ(node_->engine->status().compression.level, 9) << "a later one";
 }
 
 // Its operator may have given another one at the same time, and that one may count.

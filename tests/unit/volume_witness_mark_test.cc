@@ -77,11 +77,8 @@ class WitnessMarkTest : public testing::Test {
   }
   // The peer has learned another one.
   void peer_tells(uint64_t mark) {
-    const wire::SettingsPayload settings = make_settings(config_);
-    wire::FrameHeader header = wire::to_header(wire::SettingsFrame{mark});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::bytes_of(settings)));
-    peer_->send(0, wire::bytes_of(settings));
+    peer_->witness_mark = mark;
+    peer_->tell_settings(make_settings(config_));
   }
   [[nodiscard]] bool says_so() const {
     return node_->engine->status().settings_differ.find(kDiffers) != std::string::npos;
