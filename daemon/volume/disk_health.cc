@@ -214,4 +214,9 @@ std::string DiskHealth::in_words() const {
   return note_;
 }
 
+bool DiskHealth::lacks_room() const {
+  if (const int error = metadata_error(); error != 0) return may_pass(error);
+  return may_pass(note_.empty() ? data_error_ : note_error_);
+}
+
 }  // namespace twinblock

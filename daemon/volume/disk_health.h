@@ -94,6 +94,8 @@ class DiskHealth {
   [[nodiscard]] const std::string& read_error() const { return read_error_; }
   // What a disk of this node refused last: a sentence; empty once all is whole again.
   [[nodiscard]] std::string in_words() const;
+  // Whether that was for want of room.
+  [[nodiscard]] bool lacks_room() const;
   // For who waited for the metadata disk.
   [[nodiscard]] Error why_metadata_failed(int error) const;
 

@@ -289,6 +289,7 @@ TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
       ASSERT_EQ(told, 0);
     }
     EXPECT_NE(node_->engine->status().disk_error, "") << "it is kept for a while";
+    EXPECT_EQ(node_->engine->status().disk_lacks_room, error != EIO) << error;
     node_->run(10 * kLong_ns);
     EXPECT_EQ(node_->engine->status().disk_error.empty(), error != EIO) << error;
     node_->engine.reset();
