@@ -103,6 +103,16 @@ TEST_F(RefusingPeerTest, WhatARefusalSaysMovesNoCursor) {
   EXPECT_EXIT(hear(), testing::ExitedWithCode(0), "");
 }
 
+// A process that stands still has its connections taken by the kernel; one that waits for TLS is as silent.
+TEST_F(RefusingPeerTest, OfAPeerThatSaysNothingIsToldFirstThatItMayHang) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->listens = false;
+  node_->run(10 * kSecond_ns);
+  EXPECT_TRUE(is_told(" says nothing: twinblockd may hang there, or be stopped (look there); or its links are encrypted, and "
+                      "this node has no key: copy the other node's key file here"));
+}
+
 // Both hosts were started a moment ago: a clock that has just begun has no moments before. The peer's host loses its
 // power before its process has read that no session comes up, so that nothing closes that connection but this node.
 TEST_F(RefusingPeerTest, WhoIsGoneWithoutAWordIsDialledAgainSoonAfterAStart) {
