@@ -21,7 +21,7 @@ std::string after_failed_flush(const StatusView& view, const std::string& action
 
 // The peer leaves a secondary whose disk is full, and tries again from time to time.
 bool is_copied_here(const StatusView& view) {
-  if (view.peer.connected) return !view.resync.source;
+  if (view.peer.connected) return view.resync.target;
   return view.peer.answers && view.verdict && is_usable(*view.verdict) && !view.mine.dirty;
 }
 

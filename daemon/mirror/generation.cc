@@ -349,11 +349,11 @@ bool goes_on(const SyncFacts& node, const SyncFacts& other) {
 }
 
 bool goes_on_later(const SyncFacts& node, const SyncFacts& other) {
-  const Relation relation = relation_of(node, other);
-  const bool newer = relation == Relation::kIAmNewer || relation == Relation::kIAmMuchNewer;
+  // Of the same generation the primary counts, unless it has given its replica up.
+  const bool counts = relation_of(node, other) == Relation::kSame && !(other.disk_failed && other.inconsistent);
   SyncFacts yielded = other;
   yielded.primary = false;
-  return other.primary && newer && goes_on(node, yielded);
+  return other.primary && !counts && goes_on(node, yielded);
 }
 
 // Where both nodes' disks were copied with their records neither is more in doubt than the other: their records say who is the

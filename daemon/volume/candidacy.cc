@@ -63,7 +63,8 @@ std::optional<Error> Candidacy::why_not_serve() const {
 std::optional<Error> Candidacy::disk_failed() const {
   if (parts_.disks.local_ok()) return std::nullopt;
   return Error{system_error(parts_.disks.data_error(), "this node's disk failed").what,
-               std::string("replace the disk, then restart twinblockd; ") + kDiskReplaced,
+               parts_.disks.lacks_room() ? "free space for it, then restart twinblockd"
+                                         : std::string("replace the disk, then restart twinblockd; ") + kDiskReplaced,
                parts_.disks.data_error(), Retry::kWhenMended};
 }
 

@@ -61,10 +61,11 @@ TEST(OwnDiskInStatus, AFullOneThatIsCopiedToIsNotToBeReplaced) {
   view.mine.dirty = true;  // it went on alone later
   EXPECT_FALSE(has(status_words(view).action, "the copy is then resumed")) << status_words(view).action;
   view.mine.dirty = false;
-  view.state = VolumeState::kDuplex;
   view.peer.connected = true;
-  view.verdict = Verdict::kInSync;
-  EXPECT_EQ(status_words(view).action, "Free space for /srv/r0; the copy is then resumed by itself.");
+  for (const bool copied : {true, false}) {
+    view.resync.target = copied;
+    EXPECT_EQ(has(status_words(view).action, "the copy is then resumed"), copied) << status_words(view).action;
+  }
 }
 
 TEST(OwnDiskInStatus, AFullOneThatWasLeftIsNotToBeReplaced) {

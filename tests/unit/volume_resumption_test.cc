@@ -381,6 +381,8 @@ TEST_F(ResumptionTest, AnOlderPrimaryThatIsAboutToYieldEndsNothing) {
   node_->run(kSecond_ns);
   EXPECT_FALSE(given_up_);
   EXPECT_EQ(on_record().promoted_boot, kBoot);
+  node_->run(60 * kSecond_ns);
+  EXPECT_FALSE(serves()) << "there is no witness by which it would yield";
 }
 
 TEST_F(ResumptionTest, WhatThePeerSaysAgainstItHoldsForTheNextProcess) {
