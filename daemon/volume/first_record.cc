@@ -34,7 +34,10 @@ std::string FirstRecord::beside_peer() const {
   const auto& theirs = session().handshake().peer_facts();
   const bool was_blank = core_.state().blank();
   const std::string promote = ". Next: twinblock promote " + volume;
-  if (theirs && theirs->blank)
+  // One that was blank when a session came of it has a record since.
+  const auto& verdict = session().handshake().last_verdict();
+  const bool is_blank = theirs && theirs->blank && !(verdict && is_usable(*verdict));
+  if (is_blank)
     return (theirs->joinable ? "; " + peer + " will be copied from this node"
                              : "; " + peer + "'s backing holds data or may hold some: to have it copied from this node, " +
                                    advise(Verdict::kPeerNotJoinable, volume, peer)) +

@@ -101,6 +101,20 @@ TEST_F(BeginsBesidePeerTest, ABlankPeerIsCopiedTo) {
   EXPECT_EQ(force(), "initialised; beta will be copied from this node. Next: twinblock promote r0");
 }
 
+// What it said of itself last was that it is blank.
+TEST_F(BeginsBesidePeerTest, APeerThatHasJoinedIsNotBlankAnyMore) {
+  begin(plain_node(config_, record_));
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(Stance::kBlank, 0, 0);
+  for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  peer_->vanish();
+  node_->run(5 * kSecond_ns);
+  const std::string said = force();
+  EXPECT_NE(said.find("The replica on beta has nothing in common with this one any more"), std::string::npos) << said;
+  EXPECT_EQ(said.find("will be copied"), std::string::npos) << said;
+}
+
 TEST_F(BeginsBesidePeerTest, ABlankPeerWithDataIsToBeOrderedToJoin) {
   for (const bool blank : {true, false}) {
     begin(blank ? blank_node(config_, DataFound::kSome) : plain_node(config_, record_));
