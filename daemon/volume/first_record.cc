@@ -43,7 +43,7 @@ std::string FirstRecord::beside_peer() const {
                                    advise(Verdict::kPeerNotJoinable, volume, peer)) +
            promote;
   if (!was_blank)
-    return ". The replica on " + peer + (theirs ? " (" + in_words(*theirs) + ")" : "") +
+    return ". The replica on " + peer + (theirs && !theirs->blank ? " (" + in_words(*theirs) + ")" : "") +
            " has nothing in common with this one any more: it is refused until its metadata file is moved away and it joins "
            "anew" +
            (core_.record().inconsistent ? ". The data here counts as good from now on: check it first" : "") + promote;
