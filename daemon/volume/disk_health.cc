@@ -26,6 +26,7 @@ void DiskHealth::local_disk_failed(const DiskRequest& request) {
   note(error);
   note_failed_flush(request);
   leave_local_disk(error);
+  if (core_.stance().stands_aside() && (request.flush_failed || !may_pass(error))) leave_aside(error);
 }
 
 void DiskHealth::write_failed_beside_peer(const DiskRequest& request) {
@@ -91,6 +92,16 @@ void DiskHealth::leave_local_disk(int error) {
   give_up(error);
 }
 
+// As if it had failed before that session ended. It is not on record before the peer stands in: that may have gone on without
+// this node, or be gone, and a later process finds here all that was promised.
+void DiskHealth::leave_aside(int error) {
+  if (!local_ok()) return;
+  log(Severity::kError, "waiting for " + core_.peer + ", whose replica counts from now on; `twinblock status` says what to do");
+  data_error_ = error;
+  left_aside_ = true;
+  owner_.note_state();
+}
+
 void DiskHealth::give_up(int error) {
   data_error_ = error;
   owner_.peer_stands_in();
@@ -123,6 +134,7 @@ void DiskHealth::metadata_failed(int error) {
   }
   metadata_failure_told_ = true;
   if (stands_in) give_up(error);
+  if (core_.stance().stands_aside()) leave_aside(error);
 }
 
 void DiskHealth::record_failed(int error) {
@@ -178,7 +190,8 @@ void DiskHealth::forget_what_passed() {
 void DiskHealth::look_at_metadata() {
   const int error = metadata_error();
   if (error == 0) return;
-  if (core_.phase().now() == Phase::kDuplex && !owner_.is_secondary())
+  const bool somebody_stands_in = core_.phase().now() == Phase::kDuplex || core_.stance().stands_aside();
+  if (somebody_stands_in && !owner_.is_secondary())
     metadata_failed(error);
   else
     record_failed(error);

@@ -370,7 +370,8 @@ void WritePath::settle_alone(Op& op) {
     start(op);
     return;
   }
-  if (!op.on_local) {
+  // (The peer, which this node had left for that its disk stood still, may have room.)
+  if (!op.on_local && !core_.stance().stands_aside()) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }
