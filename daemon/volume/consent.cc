@@ -169,8 +169,6 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
   settled_ = 0;
 }
 
-void Consent::await_peer() { pause_until_ns_ = core_.clock.now_ns() + core_.config.peer_timeout_ns; }
-
 // The peer went on alone: the handshake says so, without a session. This node has promised nothing since. Also one
 // that has no replica to go on with itself: its clients would wait for ever.
 void Consent::look_whether_overtaken() {

@@ -73,8 +73,6 @@ class Consent {
   // After whatever may have changed who goes on with whom; often, and cheap.
   void look();
   void session_up(const SyncFacts& mine, const SyncFacts& peer);
-  // This node had ended the session, and is ready for the next one: a peer that is still there comes before the witness.
-  void await_peer();
 
   // Before a promotion, or the resumption of a primary, without a session. Answers once, when the
   // witness has, or could not be asked; not at all when the peer is back before. Not while another one waits.

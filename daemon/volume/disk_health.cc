@@ -25,8 +25,8 @@ void DiskHealth::local_disk_failed(const DiskRequest& request) {
   const int error = request.error;
   note(error);
   note_failed_flush(request);
-  leave_local_disk(error);
-  if (core_.stance().stands_aside() && (request.flush_failed || !may_pass(error))) leave_aside(error);
+  const bool for_good = request.flush_failed || !may_pass(error);
+  if (core_.phase().peer_whole() || (for_good && core_.stance().stands_aside())) leave_local_disk(error);
 }
 
 void DiskHealth::write_failed_beside_peer(const DiskRequest& request) {
@@ -83,28 +83,24 @@ void DiskHealth::tell_peer_of_giving_up() {
     core_.session.drop(core_.node + "'s disk is no longer used: " + in_words(), limits::kReconnectDelayMin_ns);
 }
 
-// The peer stands in from now on, if it can.
 void DiskHealth::leave_local_disk(int error) {
-  if (!core_.phase().peer_whole() || !local_ok()) return;
-  log(Severity::kError, "going on with " + core_.peer +
+  if (!local_ok()) return;
+  log(Severity::kError, (core_.phase().peer_whole() ? "going on with " : "waiting for ") + core_.peer +
                             "'s replica, the only good copy from now on; `twinblock status` says what "
                             "to do");
   give_up(error);
 }
 
-// As if it had failed before that session ended. It is not on record before the peer stands in: that may have gone on without
-// this node, or be gone, and a later process finds here all that was promised.
-void DiskHealth::leave_aside(int error) {
-  if (!local_ok()) return;
-  log(Severity::kError, "waiting for " + core_.peer + ", whose replica counts from now on; `twinblock status` says what to do");
-  data_error_ = error;
-  left_aside_ = true;
-  owner_.note_state();
-}
-
+// The peer stands in from now on; or when it is back, as if the disk had failed before it was left (Stance::stands_aside()).
+// That is not on record before: the peer may have gone on without this node, or be gone, and a later process finds here all
+// that was promised.
 void DiskHealth::give_up(int error) {
   data_error_ = error;
-  owner_.peer_stands_in();
+  left_aside_ = !core_.phase().peer_whole();
+  if (left_aside_)
+    owner_.note_state();
+  else
+    owner_.peer_stands_in();
 }
 
 // On record for the processes to come: the page cache shows them what the disk may not have.
@@ -118,7 +114,7 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
-  const bool stands_in = core_.phase().peer_whole() && local_ok();
+  const bool stands_in = (core_.phase().peer_whole() || core_.stance().stands_aside()) && local_ok();
   const bool with_peer = stands_in || core_.phase().diskless();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
@@ -134,7 +130,6 @@ void DiskHealth::metadata_failed(int error) {
   }
   metadata_failure_told_ = true;
   if (stands_in) give_up(error);
-  if (core_.stance().stands_aside()) leave_aside(error);
 }
 
 void DiskHealth::record_failed(int error) {

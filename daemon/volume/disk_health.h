@@ -111,7 +111,6 @@ class DiskHealth {
   void note(int error);
   void note_failed_flush(const DiskRequest& request);
   void leave_local_disk(int error);
-  void leave_aside(int error);
   void give_up(int error);
   void tell_peer_of_giving_up();
   void look_at_metadata();

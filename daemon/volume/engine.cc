@@ -152,7 +152,7 @@ void Engine::disk_stalls() {
 }
 
 void Engine::disk_gets_on() {
-  if (core_.stance().stands_aside()) consent_.await_peer();
+  core_.stance().ready_again();
   session_.poke();
   note_state();
 }

@@ -73,6 +73,11 @@ class Stance {
   void stand_aside() { stands_aside_ = true; }
   // … and has promised nothing since: whatever its disk may come back with, what that peer holds counts as well.
   [[nodiscard]] bool stands_aside() const { return stands_aside_ && waits_for_witness(); }
+  // That disk has come back: a peer that is still there comes before the witness.
+  void ready_again() { ready_ns_ = parts_.clock.now_ns(); }
+  [[nodiscard]] bool peer_comes_first() const {
+    return stands_aside() && parts_.clock.now_ns() - ready_ns_ < parts_.config.peer_timeout_ns;
+  }
 
   // What the peer misses may be promised, as soon as it is on record.
   [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(parts_.state.record()); }
@@ -122,6 +127,7 @@ class Stance {
   uint64_t peer_told_timeout_ns_ = 0;
   AwaitedCopies awaited_copies_ = AwaitedCopies::kNone;
   bool stands_aside_ = false;
+  uint64_t ready_ns_ = 0;
   bool alone_allowed_ = false;
   bool demoting_ = false;
   Change change_ = Change::kNone;
