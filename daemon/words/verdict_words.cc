@@ -188,6 +188,14 @@ constexpr SpecialWords kOnlyDiskThere{
     "%P; the copy then goes on. Stop nothing that %P still serves. If that disk is dead for good: restore the volume from a "
     "backup"};
 
+// … and the other one is a primary that gave its disk up, and had nobody who stood in: the one whose disk failed, too, knows of
+// nothing that was acknowledged since.
+constexpr SpecialWords kBothDisks{
+    "the disks of both nodes fail, and neither stands in for the other one's",
+    "keep the disks of both nodes and their metadata files: what was acknowledged is on each that can be read again. See what is "
+    "wrong with them (dmesg), or free space, and restart twinblockd where they are well; `twinblock status %V` there says how to "
+    "go on"};
+
 // Whether the first would be the source if its disk did not fail.
 bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
   mine.disk_failed = theirs.disk_failed = false;
@@ -207,7 +215,14 @@ const SpecialWords* words_of_other(const SyncFacts& mine, const SyncFacts& their
   return nullptr;
 }
 
+bool gave_its_disk_up_in_vain(const SyncFacts& node, const SyncFacts& other) {
+  return node.primary && node.disk_failed && node.inconsistent && !node.flush_failed && other.disk_failed &&
+         !other.inconsistent && !other.flush_failed && node.generations.current == other.generations.current;
+}
+
 const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+  const bool for_a_disk = verdict == Verdict::kDiskFailed || verdict == Verdict::kPeerDiskFailed;
+  if (for_a_disk && (gave_its_disk_up_in_vain(mine, theirs) || gave_its_disk_up_in_vain(theirs, mine))) return &kBothDisks;
   if (verdict == Verdict::kDiskFailed && holds_what_counts(mine, theirs))
     return theirs.inconsistent ? &kOnlyDiskHere : &kKeepDiskHere;
   if (verdict == Verdict::kPeerDiskFailed && holds_what_counts(theirs, mine))
