@@ -112,7 +112,12 @@ TEST(VerdictWords, OfTwoDisksThatFailedTogetherSayThatBothAreToBeKept) {
     EXPECT_EQ(said(here).find("backup"), std::string::npos) << said(here);
   }
   other.generations.advance(8);  // it has recorded that it stands in
-  for (const bool here : {true, false}) EXPECT_NE(said(here).find("only whole replica"), std::string::npos) << said(here);
+  for (const bool here : {true, false}) {
+    const std::string first = here ? "restart twinblockd on beta first" : "restart twinblockd here first";
+    EXPECT_NE(said(here).find("keep the disks of both nodes"), std::string::npos) << said(here);
+    EXPECT_NE(said(here).find(first), std::string::npos) << said(here);
+    EXPECT_EQ(said(here).find("half-copied"), std::string::npos) << said(here);
+  }
 }
 
 TEST(VerdictWords, OfASplitBrainNameTheCommandThatEndsIt) {
