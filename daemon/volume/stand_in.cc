@@ -74,10 +74,14 @@ void StandIn::mark() {
     mark_settled();
 }
 
+// One that waits behind another has the disk's time of that one.
 void StandIn::record_mark(Mark mark) {
+  const bool waits = mark_ == Mark::kAsked || mark_ == Mark::kTakenBack;
   mark_ = mark;
-  mark_asked_ns_ = core_.clock.now_ns();
-  mark_timer_->arm(core_.config.disk_timeout_ns);
+  if (!waits) {
+    mark_asked_ns_ = core_.clock.now_ns();
+    mark_timer_->arm(core_.config.disk_timeout_ns);
+  }
   core_.state().persist([this, nth = ++mark_records_](int error) {
     if (nth == mark_records_) mark_answered(error);
   });

@@ -112,6 +112,18 @@ TEST_F(StandInTest, APeerThatCanNotStandInLeavesThisReplicaWhatItWas) {
   }
 }
 
+// What is taken back waits behind the mark.
+TEST_F(StandInTest, AMetadataDiskThatHangsHasNoMoreTimeForBothThanForTheMark) {
+  begin_in_duplex();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 2 * config_.disk_timeout_ns;
+  ASSERT_NO_FATAL_FAILURE(lose_disk_in_a_write());
+  node_->run(config_.disk_timeout_ns / 2);
+  ASSERT_NO_FATAL_FAILURE(fail_there_too());
+  ASSERT_FALSE(node_->engine->status().metadata_failed);
+  node_->run(config_.disk_timeout_ns / 2 + kSecond_ns);
+  EXPECT_TRUE(node_->engine->status().metadata_failed);
+}
+
 // Its disk failed in the middle of recording it, or it was cut off from this node.
 TEST_F(StandInTest, APeerThatMayHaveRecordedItIsBelievedToHave) {
   ASSERT_NO_FATAL_FAILURE(fail_a_write());
