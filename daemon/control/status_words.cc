@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/units.h"
+#include "control/own_disk_words.h"
 #include "control/resync_words.h"
 #include "control/stalled_disk_words.h"
 #include "control/witness_words.h"
@@ -291,19 +292,6 @@ std::vector<std::string> orders_in_words(const StatusView& view) {
   return lines;
 }
 
-// Of a secondary whose disk may have lost what a failed flush was to write. In a session, and where the two refuse each
-// other, what is to be done is about that.
-std::string after_failed_flush(const StatusView& view, const std::string& action) {
-  const std::string& peer = view.peer.name;
-  if ((view.peer.connected || view.state == VolumeState::kRefused) && !action.empty()) return action;
-  if (view.peer.connected) return "Nothing to do: " + peer + " copies anew what this disk may have lost.";
-  return capitalised(bring_back(peer, view.peer.answers)) + "; " + peer +
-         " then copies anew what this disk may have lost. Without it, restart this host.";
-}
-
-constexpr const char* kMendMetadata =
-    "Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here when it is well.";
-
 // A disk that failed comes first, and what to do is about it.
 void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
@@ -323,31 +311,12 @@ void add_disks(const StatusView& view, StatusWords& words) {
     else if (!said || words.action.empty())
       words.action = mend + (view.frozen ? " " + words.action : "");
   }
-  if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
-    words.status = view.disk_error + (view.metadata_failed ? "; what clients write to a place that was idle fails. "
-                                                           : "; clients get errors, as no other replica stands in. ") +
-                  words.status;
-    words.action = view.metadata_failed ? std::string(kMendMetadata) : "Bring " + peer + " back, or free space.";
-    words.action += " Keep this disk: it may hold what " + peer + " lacks.";
-  }
-  if (!view.disk_error.empty() && is_primary(view.role) &&
-      (view.state == VolumeState::kFrozen || view.state == VolumeState::kRefused))
-    words.status = view.disk_error + ". " + words.status;
+  add_own_disk(view, words);
   if (view.frozen && view.unreadable_places > 0)
     words.status += " Reads of what this node's disk can't read wait, too (" + view.read_error + ").";
-  if (!view.disk_error.empty() && view.role == Role::kSecondary) {
-    words.status = view.disk_error + ". " + words.status;
-    words.action = view.verdict == Verdict::kDiskFailed && view.peer.facts && !view.peer.connected
-                      ? advice(view)  // which says whose data counts
-                  : view.disk_ok && view.mine.flush_failed
-                      ? after_failed_flush(view, words.action)
-                  : view.metadata_failed ? std::string(kMendMetadata) + " Keep this node's data."
-                  : view.disk_ok
-                      ? "Free space for " + view.backing +
-                            "; the copy is then resumed by itself."
-                      : "Replace the disk that holds " + view.backing +
-                            ", then restart twinblockd here; " + kDiskReplaced + ".";
-  }
+  if (!view.disk_error.empty() && view.role == Role::kSecondary && view.verdict == Verdict::kDiskFailed && view.peer.facts &&
+      !view.peer.connected)
+    words.action = advice(view);  // which says whose data counts
 }
 
 // The next one to die may be the last.

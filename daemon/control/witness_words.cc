@@ -83,6 +83,8 @@ StatusWords waiting_words(const StatusView& view) {
   else if (witness.standing == WitnessStanding::kRefused || witness.standing == WitnessStanding::kLost ||
            witness.standing == WitnessStanding::kUnreachable)
     words.status += witness.error + "." + until_when(view);
+  else if (view.stalled_ns > 0)
+    words.status += "It is not asked before that disk gets on.";
   else
     words.status += "It is being asked." + until_when(view);
   words.action = !witness.action.empty() ? capitalised(witness.action) + "."

@@ -126,6 +126,10 @@ bool forgot_what_it_acknowledged(const SyncFacts& peer, const SyncFacts& primary
   return primary.dirty && !keeps_its_memory(peer, primary);
 }
 
+// Of a primary that has given its replica up, and of the peer that has gone on in the generation of the sole copy: whose
+// clients saw what is there? Its own, but where the peer was promoted meanwhile, and may have served others.
+bool was_promoted_since(const SyncFacts& peer, const SyncFacts& primary) { return peer.term > primary.term; }
+
 // A source and a target are settled: can a session stand on that, and what must travel?
 Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_source,
                     Settled settled) {
@@ -144,7 +148,7 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // Those of one that has given its replica up have not. (They can't go on with a source whose flush
   // failed: what they flush may cover less than they think. Nor with another backing than the one that was current.)
   if (target.primary && target.disk_failed && target.inconsistent && !source.primary &&
-      !doubtful(source))
+      !doubtful(source) && !was_promoted_since(source, target))
     return forgot_what_it_acknowledged(source, target)
                ? pick(Verdict::kPeerCantGoOn, Verdict::kCantGoOn)
                : pick(Verdict::kSoleCopy, Verdict::kDiskless);
@@ -342,6 +346,14 @@ bool goes_on(const SyncFacts& node, const SyncFacts& other) {
     default:
       return false;
   }
+}
+
+bool goes_on_later(const SyncFacts& node, const SyncFacts& other) {
+  // Of the same generation the primary counts, unless it has given its replica up.
+  const bool counts = relation_of(node, other) == Relation::kSame && !(other.disk_failed && other.inconsistent);
+  SyncFacts yielded = other;
+  yielded.primary = false;
+  return other.primary && !counts && goes_on(node, yielded);
 }
 
 // Where both nodes' disks were copied with their records neither is more in doubt than the other: their records say who is the

@@ -82,6 +82,8 @@ bool knows_of(const SyncFacts& node, const SyncFacts& other);
 // since, nor holds what this one's host had forgotten when it was promoted. It counts as primary in this
 // handshake then.
 bool goes_on(const SyncFacts& node, const SyncFacts& other);
+// Whether it will: the other one still is primary, on older data, and yields where a witness says so, or is demoted.
+bool goes_on_later(const SyncFacts& node, const SyncFacts& other);
 
 // Whether the node's memory still holds what it held when the primary last took it along: all that the two acknowledged
 // together is there then, or on its disk.

@@ -88,8 +88,8 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
   const bool accepted = !channel.dialled(), refused = channel.phase() == Channel::Phase::kClosing;
   const bool reached = channel.reached();
   const std::string why =
-      silent(channel) ? channel.address() + " takes connections and says nothing; perhaps its links are "
-                        "encrypted, and this node has no key" + kGiveKey
+      silent(channel) ? channel.address() + " takes connections and says nothing: twinblockd may hang there, or be stopped "
+                        "(look there); or its links are encrypted, and this node has no key" + kGiveKey
                       : reason;
   channel.link().set_answers(reached);
   // Who can't be reached refuses nothing any more; and of one dead link nothing follows.

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "volume/disk_errors.h"
 #include "volume/roles.h"
 #include "words/backing_words.h"
 #include "words/peer_words.h"
@@ -63,7 +64,8 @@ std::optional<Error> Candidacy::why_not_serve() const {
 std::optional<Error> Candidacy::disk_failed() const {
   if (parts_.disks.local_ok()) return std::nullopt;
   return Error{system_error(parts_.disks.data_error(), "this node's disk failed").what,
-               std::string("replace the disk, then restart twinblockd; ") + kDiskReplaced,
+               may_pass(parts_.disks.data_error()) ? "free space for it, then restart twinblockd"
+                                         : std::string("replace the disk, then restart twinblockd; ") + kDiskReplaced,
                parts_.disks.data_error(), Retry::kWhenMended};
 }
 

@@ -25,7 +25,8 @@ void DiskHealth::local_disk_failed(const DiskRequest& request) {
   const int error = request.error;
   note(error);
   note_failed_flush(request);
-  leave_local_disk(error);
+  const bool for_good = request.flush_failed || !may_pass(error);
+  if (core_.phase().peer_whole() || (for_good && core_.stance().stands_aside())) leave_local_disk(error);
 }
 
 void DiskHealth::write_failed_beside_peer(const DiskRequest& request) {
@@ -82,18 +83,24 @@ void DiskHealth::tell_peer_of_giving_up() {
     core_.session.drop(core_.node + "'s disk is no longer used: " + in_words(), limits::kReconnectDelayMin_ns);
 }
 
-// The peer stands in from now on, if it can.
 void DiskHealth::leave_local_disk(int error) {
-  if (!core_.phase().peer_whole() || !local_ok()) return;
-  log(Severity::kError, "going on with " + core_.peer +
+  if (!local_ok()) return;
+  log(Severity::kError, (core_.phase().peer_whole() ? "going on with " : "waiting for ") + core_.peer +
                             "'s replica, the only good copy from now on; `twinblock status` says what "
                             "to do");
   give_up(error);
 }
 
+// The peer stands in from now on; or when it is back, as if the disk had failed before it was left (Stance::stands_aside()).
+// That is not on record before: the peer may have gone on without this node, or be gone, and a later process finds here all
+// that was promised.
 void DiskHealth::give_up(int error) {
   data_error_ = error;
-  owner_.peer_stands_in();
+  left_aside_ = !core_.phase().peer_whole();
+  if (left_aside_)
+    owner_.note_state();
+  else
+    owner_.peer_stands_in();
 }
 
 // On record for the processes to come: the page cache shows them what the disk may not have.
@@ -107,7 +114,7 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
-  const bool stands_in = core_.phase().peer_whole() && local_ok();
+  const bool stands_in = (core_.phase().peer_whole() || core_.stance().stands_aside()) && local_ok();
   const bool with_peer = stands_in || core_.phase().diskless();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
@@ -178,7 +185,8 @@ void DiskHealth::forget_what_passed() {
 void DiskHealth::look_at_metadata() {
   const int error = metadata_error();
   if (error == 0) return;
-  if (core_.phase().now() == Phase::kDuplex && !owner_.is_secondary())
+  const bool somebody_stands_in = core_.phase().now() == Phase::kDuplex || core_.stance().stands_aside();
+  if (somebody_stands_in && !owner_.is_secondary())
     metadata_failed(error);
   else
     record_failed(error);
@@ -212,6 +220,11 @@ std::string DiskHealth::in_words() const {
   if (note_.empty() && !local_ok())
     return system_error(data_error_, "the local disk failed: " + backing()).what;
   return note_;
+}
+
+bool DiskHealth::lacks_room() const {
+  if (const int error = metadata_error(); error != 0) return may_pass(error);
+  return may_pass(note_.empty() ? data_error_ : note_error_);
 }
 
 }  // namespace twinblock

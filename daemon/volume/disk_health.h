@@ -75,6 +75,8 @@ class DiskHealth {
   [[nodiscard]] bool local_ok() const { return data_error_ == 0; }
   // The errno value with which it failed; 0: it did not.
   [[nodiscard]] int data_error() const { return data_error_; }
+  // It was given up while the peer was not there to stand in: what is here counts no more, though it is not on record so.
+  [[nodiscard]] bool left_aside() const { return left_aside_; }
   // A flush failed in this process: what it covered may be gone, for good, and no later one means
   // anything.
   [[nodiscard]] bool flush_failed() const { return flush_failed_; }
@@ -94,6 +96,8 @@ class DiskHealth {
   [[nodiscard]] const std::string& read_error() const { return read_error_; }
   // What a disk of this node refused last: a sentence; empty once all is whole again.
   [[nodiscard]] std::string in_words() const;
+  // Whether that was for want of room.
+  [[nodiscard]] bool lacks_room() const;
   // For who waited for the metadata disk.
   [[nodiscard]] Error why_metadata_failed(int error) const;
 
@@ -127,6 +131,7 @@ class DiskHealth {
   uint64_t note_writes_ = 0;  // … and how many writes had been made by then
   bool metadata_failure_told_ = false;
   bool record_failure_told_ = false;
+  bool left_aside_ = false;        // … while this node stood aside for the peer
   bool given_up_unasked_ = false;  // by a secondary, and no answer of its tells the peer so
 };
 

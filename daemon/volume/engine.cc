@@ -146,11 +146,13 @@ void Engine::peer_stands_in() {
 // if it holds all that was acknowledged it can be promoted when it has lost this node, which promises nothing until the two
 // have met again or the witness consents, and does not ask that before its disk gets on.
 void Engine::disk_stalls() {
-  if (peer_.stands_aside())
-    session_.drop("this node's disk stands still, and " + core_.peer + " may go on with the witness' consent", 0);
+  if (!peer_.stands_aside()) return;
+  if (core_.phase().both_whole()) core_.stance().stand_aside();
+  session_.drop("this node's disk stands still, and " + core_.peer + " may go on with the witness' consent", 0);
 }
 
 void Engine::disk_gets_on() {
+  core_.stance().ready_again();
   session_.poke();
   note_state();
 }

@@ -163,7 +163,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   }
   [[nodiscard]] bool may_want_to_go_on() const override;
   [[nodiscard]] bool may_promise_nothing() const override {
-    return disks_.stalls().stalled_ns() > 0 || disks_.metadata_error() != 0;
+    return disks_.stalls().stalled_ns() > 0 || disks_.metadata_error() != 0 || core_.stance().peer_comes_first();
   }
   [[nodiscard]] bool takes_in_another() const override { return sync_.waits_for_witness(); }
   void right_changed() override;

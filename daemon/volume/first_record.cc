@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "words/verdict_words.h"
+
 namespace twinblock {
 namespace {
 
@@ -24,6 +26,31 @@ std::string FirstRecord::described_history() const {
          metadata::format_generation(record.generations.current) + " since " +
          format_time(record.generation_since_s) +
          (record.inconsistent ? ", half-copied: a mixture of old and new data" : "");
+}
+
+// What becomes of the peer's replica beside a volume that begins here, and what is to be done next.
+std::string FirstRecord::beside_peer() const {
+  const std::string &volume = core_.config.volume, &peer = core_.peer;
+  const auto& theirs = session().handshake().peer_facts();
+  const bool was_blank = core_.state().blank();
+  const std::string promote = ". Next: twinblock promote " + volume;
+  // One that was blank when a session came of it has a record since.
+  const auto& verdict = session().handshake().last_verdict();
+  const bool is_blank = theirs && theirs->blank && !(verdict && is_usable(*verdict));
+  if (is_blank)
+    return (theirs->joinable ? "; " + peer + " will be copied from this node"
+                             : "; " + peer + "'s backing holds data or may hold some: to have it copied from this node, " +
+                                   advise(Verdict::kPeerNotJoinable, volume, peer)) +
+           promote;
+  if (!was_blank)
+    return ". The replica on " + peer + (theirs && !theirs->blank ? " (" + in_words(*theirs) + ")" : "") +
+           " has nothing in common with this one any more: it is refused until its metadata file is moved away and it joins "
+           "anew" +
+           (core_.record().inconsistent ? ". The data here counts as good from now on: check it first" : "") + promote;
+  if (!theirs) return "; " + peer + " is copied from this node if it is blank" + promote;
+  return "; " + peer + " holds another volume (" + in_words(*theirs) +
+         "), which has nothing in common with this one: it is refused until one of the two joins the other anew. Next: " +
+         advise(Verdict::kUnrelated, volume, peer);
 }
 
 void FirstRecord::init(bool force, bool join, Reply reply) {
@@ -81,17 +108,12 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     reply(disks_.why_metadata_failed(error));
     return;
   }
-  const std::string destroyed =
-      core_.state().blank() ? std::string()
-                  : "; what was here is forgotten: " + described_history() + ", with " +
-                        format_size(core_.differences().dirty().set_bytes()) + " that " +
-                        core_.peer + " may miss. The replica on " + core_.peer +
-                        (peer && !peer->blank ? " (" + in_words(*peer) + ")" : "") +
-                        " has nothing in common with this one any more: it is refused until its "
-                        "metadata file is moved away and it joins anew" +
-                        (core_.record().inconsistent
-                             ? ". The data here counts as good from now on: check it first"
-                             : "");
+  std::string forgotten;
+  if (!core_.state().blank())
+    forgotten = "; what was here is forgotten: " + described_history() + ", with " +
+                format_size(core_.differences().dirty().set_bytes()) + " that " + core_.peer + " may miss";
+  const std::string said = forgotten + beside_peer();
+  const bool warns = !forgotten.empty() || (peer && !peer->blank);
   metadata::NodeRecord record;
   record.volume = volume;
   record.node = core_.node;
@@ -110,23 +132,20 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   core_.join_order().take_back();  // an earlier one
   core_.differences().clear_all();
   core_.differences().set_valid(true);
-  auto recorded = [this, reply = std::move(reply), destroyed](int error) {
+  auto recorded = [this, reply = std::move(reply), said, warns](int error) {
     if (error != 0) {
       core_.state().volume_not_begun();
       reply(disks_.why_metadata_failed(error));
       return;
     }
-    core_.log.log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
-                  "initialised: volume " + metadata::format_uuid(core_.record().volume_uuid) +
-                      destroyed);
+    core_.log.log(warns ? Severity::kWarning : Severity::kInfo,
+                  "initialised: volume " + metadata::format_uuid(core_.record().volume_uuid) + said);
     core_.events().tell(
         "initialised",
         {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record().volume_uuid)}});
     owner_.note_state();
     session().poke();
-    reply("initialised" +
-          (destroyed.empty() ? "; " + core_.peer + " will be copied from this node" : destroyed) +
-          ". Next: twinblock promote " + core_.config.volume);
+    reply("initialised" + said);
   };
   write(std::move(recorded));
 }

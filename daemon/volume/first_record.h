@@ -44,6 +44,7 @@ class FirstRecord {
   void persist_all(const metadata::SuperblockStore::Done& done);
   void order_join(Reply reply);
   [[nodiscard]] std::string described_history() const;
+  [[nodiscard]] std::string beside_peer() const;
 
   Core& core_;
   const DiskHealth& disks_;

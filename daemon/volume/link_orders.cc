@@ -377,7 +377,10 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
   if (!error && !is_told_again && !overruled) {
     error = obey(order, link);
     if (!error) {
+      const Latest* const known = about(latest_, link.name);
+      const bool holds_still = known != nullptr && known->without_numbers && !knows_numbers_;
       remember(order, link, payload.number);
+      latest_.back().without_numbers = holds_still;  // the peer may know a later one about that link
       core_.peer_told("link " + link.name, std::string("is ") + done_word(order) + " by the operator on " + core_.peer,
                       Severity::kInfo);
       core_.events().tell("link-order",

@@ -29,7 +29,9 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
   const Durable next = what_is_looked_at(record_);
-  store_.update(record_, [this, done = std::move(done), next](int error) {
+  metadata::NodeRecord to_find = record_;
+  if (stale_here_only_) to_find.inconsistent = false;
+  store_.update(to_find, [this, done = std::move(done), next](int error) {
     if (error != 0) {
       record_failed_(error);
     } else {
@@ -86,6 +88,7 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
     }
   }
   record_.inconsistent = true;
+  stale_here_only_ = false;
   record_.generations = told;
   record_.claim = 0;
   // A promotion whose writes are given up was not the later one: after a crash of both the source
@@ -141,6 +144,7 @@ void NodeState::need_copy_back() {
   record_.dirty = record_.all_dirty = true;
   // Also when the host was started anew meanwhile, and nothing tells any more that a flush failed.
   record_.inconsistent = true;
+  stale_here_only_ = false;
 }
 
 void NodeState::begin_copy(bool all) {

@@ -99,8 +99,14 @@ class NodeState {
   void begin_rollback();
   // … and has been, all of it.
   void roll_back();
-  // Its disk failed, and the peer stands in: what is here is stale.
-  void become_stale() { record_.inconsistent = true; }
+  // Its disk failed, and the peer is to stand in: what is here is stale. …
+  void become_stale() {
+    record_.inconsistent = true;
+    stale_here_only_ = false;
+  }
+  // … The peer does not, and nobody was promised anything meanwhile: this process goes on without its disk, but the
+  // next one is to find on record that this replica holds all that was acknowledged.
+  void nobody_stood_in() { stale_here_only_ = true; }
   // All of it is to be copied back from the peer.
   void need_copy_back();
 
@@ -148,6 +154,7 @@ class NodeState {
   KnownBacking backing_;
   bool blank_;
   bool crashed_ = false;
+  bool stale_here_only_ = false;  // that it is stale is this process's affair, and not on record
 };
 
 }  // namespace twinblock

@@ -30,7 +30,7 @@ SyncFacts OwnFacts::now() const {
   facts.asks_register = right.witness() == WitnessKind::kEtcd;
   facts.asks_command = right.witness() == WitnessKind::kCommand;
   facts.resumes = roles_.resumption().under_way() && disks_.local_ok();
-  facts.inconsistent = core_.record().inconsistent;
+  facts.inconsistent = core_.record().inconsistent || disks_.left_aside();
   facts.backing_lost = core_.state().backing().lost();
   facts.other_backing = core_.state().backing().other();
   facts.moved_together = core_.state().backing().moved_together();

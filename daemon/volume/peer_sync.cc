@@ -154,6 +154,7 @@ void PeerSync::session_lost(uint64_t retry_delay_ns) {
                               : !parts_.disks.local_ok() ? AwaitedCopies::kAll
                                                          : AwaitedCopies::kOfBadPlaces);
   enter(Phase::kApart);
+  stand_in_.session_lost();
   look_for_sole_copy();
   waiting_copy_.reset();
   company_.session_lost();

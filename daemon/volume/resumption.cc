@@ -42,7 +42,7 @@ void Resumption::look() {
   const auto& peer = core_.session.handshake().peer_facts();
   SyncFacts mine = mine_();
   mine.resumes = true;
-  if (peer && knows_of(mine, *peer) && !goes_on(mine, *peer)) {
+  if (peer && knows_of(mine, *peer) && !goes_on(mine, *peer) && !goes_on_later(mine, *peer)) {
     refused_by_peer();
     return;
   }
@@ -53,6 +53,12 @@ void Resumption::look() {
     look_beside_newcomer();
   else
     look_without_peer();
+}
+
+// Nobody but an operator tells it to yield: there would be two.
+bool Resumption::beside_older_primary() const {
+  const auto& peer = core_.session.handshake().peer_facts();
+  return peer && peer->primary && core_.session.links().peer_answers();
 }
 
 // It has no say before it has something on record; then it is asked, as for any promotion.
@@ -73,7 +79,7 @@ void Resumption::look_without_peer() {
     if (!consent_.promotion_waits()) ask_witness();
     return;
   }
-  if (!alone_on_record()) return;
+  if (!alone_on_record() || beside_older_primary()) return;
   core_.log.log(Severity::kInfo, "goes on as primary, alone as before");
   end();
   go_on_.alone();

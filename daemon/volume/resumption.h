@@ -86,6 +86,7 @@ class Resumption {
   void look();
   void look_without_peer();
   void look_beside_newcomer();
+  [[nodiscard]] bool beside_older_primary() const;
   [[nodiscard]] bool alone_on_record() const {
     return !core_.record().shares_generation() && !core_.record().peer_primary;
   }

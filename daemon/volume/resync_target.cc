@@ -92,6 +92,11 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   if (hold_until_recorded(frame)) return;
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
   if (waits_for_copy(frame, payload)) return;
+  const uint64_t request = wire::frame_as<wire::GenerationFrame>(frame.header).request;
+  if (const uint32_t error = why_not_stand_in(payload); error != 0) {
+    core_.session.send_ordered(wire::AckFrame{.request = request, .error = error});
+    return;
+  }
   // One at a time: the source waits for each answer.
   if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() ||
       !takes_over(payload)) {
@@ -100,7 +105,14 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   }
   parts_.asked.begin();
   if (payload.flags == wire::kGenerationInconsistent) log_.began(false);
-  record(wire::frame_as<wire::GenerationFrame>(frame.header).request, payload.flags);
+  record(request, payload.flags);
+}
+
+// Said before anything has changed here: the primary's own replica stays one that may go on then.
+uint32_t ResyncTarget::why_not_stand_in(const wire::GenerationPayload& payload) const {
+  if (payload.flags != wire::kGenerationSoleCopy) return 0;
+  if (!parts_.disks.local_ok() || parts_.disks.flush_failed()) return wire::kCanNotStandIn;
+  return parts_.disks.metadata_error() != 0 ? wire::kCanNotRecord : 0;
 }
 
 // A blank node looks for data first, and a way back is taken, which may take as long as it takes to write a disk: the

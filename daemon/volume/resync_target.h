@@ -95,6 +95,7 @@ class ResyncTarget {
   void join(const metadata::Uuid& volume, const metadata::Generations& told);
   void become_half_copied(const metadata::Generations& told);
   void become_whole(const metadata::Generations& told);
+  [[nodiscard]] uint32_t why_not_stand_in(const wire::GenerationPayload& payload) const;
   void hold_sole_copy(const metadata::Generations& told);
   void record(uint64_t request, uint32_t flags);
   void acknowledge(uint64_t request, uint32_t flags, int error);

@@ -64,6 +64,9 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
   core_.state().role().hear_term(peer.term);
+  // A primary counts as the later one, also where this node was promoted beside it, and wrote nothing.
+  if (peer.primary && mine.term >= peer.term && relation_of(mine, peer) == Relation::kSame)
+    core_.state().role().give_up_term();
   if (core_.state().blank()) return;
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
   if (core_.record().peer_primary && peer.blank)

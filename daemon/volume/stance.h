@@ -63,8 +63,21 @@ class Stance {
            std::min({parts_.config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
   }
   // A session begins, in which the peer has not told its peer_timeout yet; it has.
-  void session_up() { peer_told_timeout_ns_ = 0; }
+  void session_up() {
+    peer_told_timeout_ns_ = 0;
+    stands_aside_ = false;
+  }
   void peer_told_timeout(uint64_t ns) { peer_told_timeout_ns_ = ns; }
+
+  // This node ends the session with a whole peer, as its own disk stands still and a witness says who goes on …
+  void stand_aside() { stands_aside_ = true; }
+  // … and has promised nothing since: whatever its disk may come back with, what that peer holds counts as well.
+  [[nodiscard]] bool stands_aside() const { return stands_aside_ && waits_for_witness(); }
+  // That disk has come back: a peer that is still there comes before the witness.
+  void ready_again() { ready_ns_ = parts_.clock.now_ns(); }
+  [[nodiscard]] bool peer_comes_first() const {
+    return stands_aside() && parts_.clock.now_ns() - ready_ns_ < parts_.config.peer_timeout_ns;
+  }
 
   // What the peer misses may be promised, as soon as it is on record.
   [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(parts_.state.record()); }
@@ -113,6 +126,8 @@ class Stance {
   AloneRight alone_right_;
   uint64_t peer_told_timeout_ns_ = 0;
   AwaitedCopies awaited_copies_ = AwaitedCopies::kNone;
+  bool stands_aside_ = false;
+  uint64_t ready_ns_ = 0;
   bool alone_allowed_ = false;
   bool demoting_ = false;
   Change change_ = Change::kNone;

@@ -6,7 +6,10 @@
 //         ─▶ the witness names that generation: waited for only where this node's own record does not say it
 //         ─▶ stand_in_recorded()
 //
-// Of the first a process has no more than one, which it does not take back; the others are of a session.
+// The first is of a process, and the others are of a session. A process takes the first back where the session ends and
+// it is sure that the peer has the second not on record: it was never told, or said no, or says of itself that it is in
+// the generation of before. Nothing was acknowledged meanwhile that this replica lacks, and nobody else may hold that.
+// Where the peer was told, and said neither yes nor no, the mark stays until it has said what it is.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +37,23 @@ class StandIn final : private PeerRequest {
   // In a phase in which the peer is whole and this node has no disk. `generation`: in which the peer holds the
   // only copy by its own record, as it said in this session; 0: it knows of nothing yet.
   void begin(uint64_t generation);
+  void session_lost();
   // That this node's replica is stale is durable.
   [[nodiscard]] bool marked() const { return mark_ == Mark::kDurable; }
 
  private:
   // That this replica is stale, on this node's record.
-  enum class Mark : uint8_t { kNone, kAsked, kDurable, kFailed };
+  enum class Mark : uint8_t { kNone, kAsked, kDurable, kFailed, kTakenBack };
+  // Whether the peer has it on record that it stands in.
+  enum class PeerRecord : uint8_t { kNone, kPerhaps, kHas };
 
   // PeerRequest: the peer knows itself as the only good copy.
   void answered(const PeerAnswer& answer) override;
 
   void mark();
+  void record_mark(Mark mark);
+  void take_mark_back();
+  void look();
   void mark_answered(int error);
   void mark_overdue();
   void mark_settled();
@@ -56,10 +65,15 @@ class StandIn final : private PeerRequest {
   Consent& consent_;
   Owner& owner_;
   Mark mark_ = Mark::kNone;
+  uint64_t mark_records_ = 0;  // that were asked for: the last one's answer counts
   uint64_t mark_asked_ns_ = 0;
   const std::unique_ptr<Timer> mark_timer_;
   uint64_t told_ = 0;      // the generation in which the peer was told that it holds the only copy …
   uint64_t recorded_ = 0;  // … and has it on record, as it said in this session; 0: not yet
+  bool awaits_answer_ = false;  // the peer's, in this session
+  PeerRecord peer_record_ = PeerRecord::kNone;
+  uint64_t lost_ns_ = 0;  // when the last session was
+  const std::unique_ptr<Timer> look_timer_;
 };
 
 }  // namespace twinblock

@@ -81,6 +81,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.record_writes = core.state().store().writes_total();
   const DiskHealth& disks = parts_.disks;
   view.disk_error = disks.in_words();
+  view.disk_lacks_room = disks.lacks_room();
   view.disk_ok = disks.local_ok();
   view.stalled_ns = disks.stalls().stalled_ns();
   if (view.stalled_ns > 0) view.stalled_file = disks.stalls().file();

@@ -159,6 +159,7 @@ struct StatusView {
   uint64_t simplex_ns = 0, simplex_times = 0;
   bool simplex_now = false;
   std::string disk_error;       // what a disk of this node refused last: a sentence
+  bool disk_lacks_room = false; // … and it was for want of room
   bool disk_ok = true;          // the local replica is in use
   uint64_t stalled_ns = 0;      // a local disk stands still: for how long a request has waited; 0: they get on
   std::string stalled_file;     // … and which

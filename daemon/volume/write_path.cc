@@ -365,12 +365,12 @@ void WritePath::settle(Op& op) {
 void WritePath::settle_alone(Op& op) {
   core_.differences().missed(op.client->offset_bytes, op.client->length_bytes);
   // A replica that was given up is on record as no good, whatever its disk still takes: nothing is
-  // promised on it alone. A peer that stands in, by now or later, takes the write anew.
+  // promised on it alone. A peer that stands in, or that was left and may have more room, takes the write anew.
   if (!disks_.local_ok()) {
     start(op);
     return;
   }
-  if (!op.on_local) {
+  if (!op.on_local && !core_.stance().stands_aside()) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -192,6 +193,11 @@ enum GenerationFlag : uint32_t {
   kGenerationConsistent = 2,  // a resync has ended: the receiver's replica is whole
   kGenerationSoleCopy = 4,    // the sender's disk failed: the receiver holds the only good replica
 };
+
+// What a receiver answers to the last one that has put nothing on record, and does not: its own disk has failed, too, or
+// that of its metadata has. (With any other error it may have.)
+constexpr uint32_t kCanNotStandIn = ENXIO;
+constexpr uint32_t kCanNotRecord = EROFS;
 
 static_assert(sizeof(GenerationPayload) == 104);
 

@@ -188,6 +188,29 @@ constexpr SpecialWords kOnlyDiskThere{
     "%P; the copy then goes on. Stop nothing that %P still serves. If that disk is dead for good: restore the volume from a "
     "backup"};
 
+// … and the other one is a primary that gave its disk up, and had nobody who stood in: the one whose disk failed, too, knows of
+// nothing that was acknowledged since.
+constexpr SpecialWords kBothDisks{
+    "the disks of both nodes fail, and neither stands in for the other one's",
+    "keep the disks of both nodes and their metadata files: what was acknowledged is on each that can be read again. See what is "
+    "wrong with them (dmesg), or free space, and restart twinblockd where they are well; `twinblock status %V` there says how to "
+    "go on"};
+
+// … or may know of something, or has tried to record that it stands in and could not: the primary's replica lacks that then. A
+// hello does not tell which.
+constexpr SpecialWords kStandInHere{
+    "this node's disk fails, and may hold what %P's lacks since that was given up",
+    "keep the disks of both nodes and their metadata files: see what is wrong with them (dmesg), or free space, and restart "
+    "twinblockd here first, with which %P goes on. If this node's is dead for good: what was acknowledged since %P's disk "
+    "failed, if anything was, is lost; restart twinblockd on %P when the disk there is well, and `twinblock status %V` there "
+    "says whether its replica may go on. If not: restore the volume from a backup"};
+constexpr SpecialWords kStandInThere{
+    "%P's disk fails, and may hold what this node's lacks since it was given up",
+    "keep the disks of both nodes and their metadata files: see what is wrong with them (dmesg), or free space, and restart "
+    "twinblockd on %P first, with which this node goes on. If %P's is dead for good: what was acknowledged since this node's "
+    "disk failed, if anything was, is lost; restart twinblockd here when the disk is well, and `twinblock status %V` says "
+    "whether this replica may go on. If not: restore the volume from a backup"};
+
 // Whether the first would be the source if its disk did not fail.
 bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
   mine.disk_failed = theirs.disk_failed = false;
@@ -207,7 +230,20 @@ const SpecialWords* words_of_other(const SyncFacts& mine, const SyncFacts& their
   return nullptr;
 }
 
+bool gave_its_disk_up(const SyncFacts& node, const SyncFacts& other) {
+  return node.primary && node.disk_failed && node.inconsistent && other.disk_failed && !other.inconsistent;
+}
+
+bool gave_its_disk_up_in_vain(const SyncFacts& node, const SyncFacts& other) {
+  return gave_its_disk_up(node, other) && !node.flush_failed && !other.flush_failed &&
+         node.generations.current == other.generations.current;
+}
+
 const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+  const bool for_a_disk = verdict == Verdict::kDiskFailed || verdict == Verdict::kPeerDiskFailed;
+  if (for_a_disk && (gave_its_disk_up_in_vain(mine, theirs) || gave_its_disk_up_in_vain(theirs, mine))) return &kBothDisks;
+  if (verdict == Verdict::kDiskFailed && gave_its_disk_up(theirs, mine)) return &kStandInHere;
+  if (verdict == Verdict::kPeerDiskFailed && gave_its_disk_up(mine, theirs)) return &kStandInThere;
   if (verdict == Verdict::kDiskFailed && holds_what_counts(mine, theirs))
     return theirs.inconsistent ? &kOnlyDiskHere : &kKeepDiskHere;
   if (verdict == Verdict::kPeerDiskFailed && holds_what_counts(theirs, mine))

@@ -113,4 +113,14 @@ std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeR
   return std::make_unique<FuzzNode>(config, record.node, std::move(file), std::move(loaded), DataFound::kNone);
 }
 
+std::unique_ptr<FuzzNode> blank_node(const Config& config, DataFound found) {
+  constexpr uint32_t kRegionBytes = 64 * kKiB;
+  std::vector<std::byte> file(metadata::metadata_bytes_max(config.size_bytes, kRegionBytes));
+  Result<metadata::Loaded> loaded =
+      metadata::load(metadata::reader_of(file), file.size(), config.size_bytes, "r0.meta");
+  require(loaded.ok() && loaded.value().blank, "the test's own metadata");
+  loaded.value().record.region_bytes = kRegionBytes;
+  return std::make_unique<FuzzNode>(config, "alpha", std::move(file), std::move(loaded.value()), found);
+}
+
 }  // namespace twinblock::fuzz

@@ -66,4 +66,7 @@ std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeR
 // … that found no data on its disk when it began.
 std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeRecord& record);
 
+// alpha before its volume has begun.
+std::unique_ptr<FuzzNode> blank_node(const Config& config, DataFound found);
+
 }  // namespace twinblock::fuzz

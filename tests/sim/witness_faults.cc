@@ -121,8 +121,8 @@ void Witnessed::cut_apart(Random& apart) {
   network_.set_silent({false, false});
 }
 
-// Both are there, and so is the witness. The primary's disk stands still, and is back sooner or later: where that takes
-// long, its clients are not kept from the other node for longer than until that is promoted.
+// Both are there, and so is the witness. The primary's disk stands still, and is back sooner or later, or has failed by then:
+// where that takes long, its clients are not kept from the other node for longer than until that is promoted.
 void Witnessed::stall_disk(Random& apart) {
   constexpr uint64_t kSettled_ns = 15 * kSecond_ns;
   const auto settled = [this] {
@@ -143,7 +143,9 @@ void Witnessed::stall_disk(Random& apart) {
   const uint64_t began_ns = scheduler_.now_ns();
   const ProcessPtr process = node(host).process();
   const uint64_t until_ns = began_ns + apart.spread(kSecond_ns, 60 * kSecond_ns);
-  node(host).data().faults.hung_until_ns = until_ns;
+  DiskFaults& faults = node(host).data().faults;
+  faults.hung_until_ns = until_ns;
+  if (Random end = apart; end.chance(0.3)) faults.write_error_chance = faults.flush_error_chance = 1;
   if (Report::verbose()) Report::trace(node(host).name(), "-- its disk stands still");
   // The promoter's turn and the witness' answer, after the peer has let the primary's reads run out.
   const uint64_t bound_ns = config_.disk_timeout_ns + peer_timeout_ns + 7 * kSecond_ns;

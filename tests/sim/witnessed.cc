@@ -310,6 +310,7 @@ void Witnessed::start(int host) {
   if (node(host).running()) return;
   if (Random apart = random_; files_differ_ && !without_)
     node(host).set_config(apart.chance(0.5) ? config_ : other_file_);
+  node(host).data().faults.write_error_chance = node(host).data().faults.flush_error_chance = 0;  // it was mended
   node(host).start();
   const metadata::Generations mine = node(host).engine().status().mine.generations;
   may_ask_[static_cast<size_t>(host)] = mine.current != mine.base;
@@ -360,6 +361,7 @@ void Witnessed::mend() {
   for (const int host : {0, 1}) {
     node(host).metadata().faults.extra_delay_ns = node(host).data().faults.hung_until_ns = 0;
     if (node(host).running() && node(host).paused()) node(host).resume();
+    if (node(host).running() && node(host).data().has_failed_for_good()) stop(host, false);
     start_later(host, kSecond_ns);
   }
   const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;

@@ -3,7 +3,8 @@
  * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
  * says "delay N", writes take N us longer, and make the file $DISK_FAULT_TRIGGER.slow before; where it says
  * "halfway", a read takes its first half, makes the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when
- * $DISK_FAULT_TRIGGER is gone; where it says "seek", an lseek does so when it has its answer, and returns then.
+ * $DISK_FAULT_TRIGGER is gone; where it says "hang", a write or a flush makes $DISK_FAULT_TRIGGER.slow, waits until it says
+ * something else, or is gone, and goes by that; where it says "seek", an lseek does so when it has its answer, and returns then.
  * A write that makes itself stable (pwritev2) fails with the flushes.
  * Where $DISK_FAULT_METADATA names a file, nothing is written to that (EIO); it is flushed all the same.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
@@ -90,11 +91,17 @@ static int is_owed_an_error(int fd) {
   return 1;
 }
 
+static void wait_hanging(int fd) {
+  mark(getenv("DISK_FAULT_TRIGGER"), "slow");
+  while (trigger_says("hang", fd)) usleep(1000);
+}
+
 static int fault(int fd, enum kind kind) {
   if (kind == kFlush && is_owed_an_error(fd)) return EIO;
   if (kind == kWrite && is_named_by("DISK_FAULT_METADATA", fd)) return EIO;
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
   if (!trigger) return 0;
+  if (kind != kRead && trigger_says("hang", fd)) wait_hanging(fd);
   /* Direct system calls: the wrappers below must not meet themselves. */
   long file = syscall(SYS_openat, AT_FDCWD, trigger, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;

@@ -33,6 +33,10 @@ class FaultyDisk:
         """Each write takes so much longer."""
         self.begin(f"delay {round(seconds * 1e6)}")
 
+    def begin_hang(self):
+        """Each write waits until something else begins, and goes by that, or until the end."""
+        self.begin("hang")
+
     def begin_halfway(self):
         """Each read takes its first half, and the rest at the end."""
         self.begin("halfway")

@@ -2,6 +2,8 @@
 peer can go on in its place: by a witness' consent, or when an operator has made sure that it is dead."""
 
 import contextlib
+import errno
+import functools
 import os
 import threading
 
@@ -24,7 +26,7 @@ def one_line(text):
     return " ".join(text.split())
 
 
-def waiting_writer(disk, seconds):
+def waiting_writer(disk, begin):
     """A client of alpha whose write waits for the disk; what it was told, once it was. What it had written before is on
     both nodes."""
     told = []
@@ -34,7 +36,7 @@ def waiting_writer(disk, seconds):
         with contextlib.suppress(nbd.Error), connection(disk.lab) as handle:
             handle.pwrite(DATA, 0)
             handle.flush()
-            disk.begin_delay(seconds)
+            begin()
             written.set()
             try:
                 handle.pwrite(bytes(len(DATA)), 1 << 20)
@@ -56,7 +58,7 @@ def test_an_operator_is_told_what_to_do(scratch, make_lab):
     disk = FaultyDisk(scratch, make_lab, "alpha", settings=SETTINGS, peer_timeout="1s")
     lab = disk.lab
     lab.wait_state("beta", "duplex")
-    _, told = waiting_writer(disk, FOR_EVER_S)
+    _, told = waiting_writer(disk, functools.partial(disk.begin_delay, FOR_EVER_S))
     wait_stalled(lab)
     wait_until(lambda: lab.status("beta")["peer"]["disk_stalled_s"] > 0, what="beta's notice of alpha's disk")
     assert lab.status("beta")["peer"]["connected"] and not told, "it may get on at any moment"
@@ -86,7 +88,7 @@ def test_a_cluster_manager_is_told_to_move_the_service(scratch, make_lab):
     disk = FaultyDisk(scratch, make_lab, "alpha", settings={**SETTINGS, "on_restart": "secondary"}, peer_timeout="1s")
     agents = [Agent(disk.lab, name, scratch) for name in ("alpha", "beta")]
     disk.lab.wait_state("beta", "duplex")
-    writer, told = waiting_writer(disk, FOR_A_WHILE_S)
+    writer, told = waiting_writer(disk, functools.partial(disk.begin_delay, FOR_A_WHILE_S))
     wait_stalled(disk.lab)
     assert [agent.monitor() for agent in agents] == [DEGRADED_PROMOTED, SUCCESS]
     assert [agent.score() for agent in agents] == [10, 10000]
@@ -102,7 +104,7 @@ def test_with_a_witness_the_peer_goes_on_without_a_word(scratch, make_lab):
     lab = disk.lab
     lab.wait_state("beta", "duplex")
     entry_key(lab)
-    writer, told = waiting_writer(disk, FOR_A_WHILE_S)
+    writer, told = waiting_writer(disk, functools.partial(disk.begin_delay, FOR_A_WHILE_S))
     wait_stalled(lab)
     disk.end()  # what has begun takes its time
     promote(lab, "beta")
@@ -116,5 +118,34 @@ def test_with_a_witness_the_peer_goes_on_without_a_word(scratch, make_lab):
     assert told != ["done"], "it was not on both, and beta has gone on"
     wait_until(lambda: lab.status("alpha")["role"] == "secondary", what="alpha's way to secondary")
     lab.wait_state("beta", "duplex")
+    assert lab.down()
+    assert_identical(lab)
+
+
+def test_with_a_witness_a_disk_that_fails_in_the_end_costs_no_client_an_error(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha", settings=SETTINGS, peer_timeout="1s", witness="etcd")
+    lab = disk.lab
+    lab.wait_state("beta", "duplex")
+    entry_key(lab)
+    writer, told = waiting_writer(disk, disk.begin_hang)
+    wait_until(lambda: not lab.status("alpha")["peer"]["connected"], what="the end of the session")
+    assert not told
+    disk.begin(errno.EIO, only_writes=True)
+    writer.join()
+    assert told == ["done"], "beta was there all the time"
+    lab.wait_state("alpha", "diskless")
+    with connection(lab) as handle:
+        assert handle.pread(len(DATA), 0) == DATA
+        assert handle.pread(len(DATA), 1 << 20) == bytes(len(DATA))
+        handle.pwrite(DATA, 2 << 20)
+        handle.flush()
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    promote(lab, "beta")
+    lab.kill("alpha")
+    disk.end()
+    lab.start("alpha")
+    lab.wait_state("beta", "duplex")
+    with connection(lab, "beta") as handle:
+        assert handle.pread(len(DATA), 2 << 20) == DATA
     assert lab.down()
     assert_identical(lab)

@@ -34,6 +34,10 @@ TEST(StalledDisk, APrimarySaysWhoWaitsAndHowThePeerCanGoOn) {
   view.state = VolumeState::kFrozen;
   view.peer.connected = false;
   EXPECT_NE(status_words(view).action.find("`twinblock promote r0` there"), std::string::npos) << "nothing was promised";
+  view.witness.standing = WitnessStanding::kUnasked;
+  view.frozen = view.witness.waits = true;
+  EXPECT_EQ(status_words(view).status.find("being asked"), std::string::npos) << "it could promise nothing";
+  EXPECT_NE(status_words(view).status.find("not asked before that disk gets on"), std::string::npos) << status_words(view).status;
   for (const VolumeState state : {VolumeState::kSimplex, VolumeState::kResync}) {
     view.state = state;
     EXPECT_EQ(status_words(view).action.find("promote"), std::string::npos) << "beta lacks something";

@@ -259,15 +259,6 @@ TEST(DisksInStatus, WhoHoldsTheOnlyGoodCopyIsNotToldToReplaceItsDisk) {
   EXPECT_EQ(words.action.find("metadata"), std::string::npos) << words.action;
 }
 
-TEST(DisksInStatus, ADiskThatFailedComesFirst) {
-  StatusView view = duplex();
-  view.role = Role::kPrimary;
-  view.state = VolumeState::kSimplex;
-  view.disk_error = "the local disk failed";
-  EXPECT_TRUE(status_words(view).status.starts_with("the local disk failed; clients get errors"));
-  EXPECT_TRUE(status_words(view).action.starts_with("Bring beta back, or free space."));
-}
-
 // The peer is there, and will never stand in: what the refusal says to do counts, and not that it is to be brought back.
 TEST(DisksInStatus, WhatFailedWithoutAPeerThatMayStandInSaysSo) {
   StatusView view = frozen_primary(VolumeState::kFailed);
@@ -317,22 +308,6 @@ TEST(DisksInStatus, AStaleNodeThatCanTRecordItIsNotToBePromotedAgain) {
       "Detach, stop twinblockd here, and run `twinblock promote r0 --peer-is-dead` on beta"))
       << status_words(view).action;
   EXPECT_NE(status_words(view).action.find("Do not promote this node before it has met beta"), std::string::npos);
-}
-
-TEST(DisksInStatus, AFullOneIsNotToBeReplaced) {
-  StatusView view = duplex();
-  view.backing = "/srv/r0";
-  view.disk_error = "no space";
-  EXPECT_EQ(status_words(view).action, "Free space for /srv/r0; the copy is then resumed by itself.");
-  view.disk_ok = false;
-  EXPECT_EQ(status_words(view).action,
-            "Replace the disk that holds /srv/r0, then restart twinblockd here; if it was replaced, move the metadata file "
-            "away before the start.");
-  view.role = Role::kPrimary;
-  view.state = VolumeState::kDiskless;
-  view.peer.error_file = "/srv/r1";
-  view.peer.error = "beta's disk refused a write";
-  EXPECT_TRUE(status_words(view).action.starts_with("On beta, free space on the disk that holds /srv/r1, and keep it."));
 }
 
 // A node whose process began anew after a failed flush, since when its disk's cache could not be dropped.

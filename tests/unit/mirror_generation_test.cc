@@ -115,6 +115,8 @@ struct View {
   bool i_am_later() const { return me.term != peer.term ? me.term > peer.term : me.preferred; }
 };
 
+bool gave_its_replica_up(const SyncFacts& node) { return node.primary && node.disk_failed && node.inconsistent; }
+
 // What the verdict becomes when one side's statement is another one.
 Verdict without(const View& v, void (*change)(SyncFacts&)) {
   SyncFacts me = v.me, peer = v.peer;
@@ -283,9 +285,13 @@ const Property kProperties[] = {
        return v.both_whole() && !v.me.crashed && !v.peer.crashed && v.me.dirty && !v.peer.dirty;
      },
      [](const View& v) { return is_source(v.verdict); }},
+    {"a primary that has given its replica up does not go on with a peer that was promoted since",
+     [](const View& v) { return gave_its_replica_up(v.me) && v.peer.term > v.me.term; },
+     [](const View& v) { return v.verdict != Verdict::kDiskless; }},
     {"terms decide nothing else",
      [](const View& v) {
-       return !(v.same() && ((v.i_died() && v.peer_died()) || (v.me.dirty && v.peer.dirty) ||
+       return !gave_its_replica_up(v.me) && !gave_its_replica_up(v.peer) &&
+              !(v.same() && ((v.i_died() && v.peer_died()) || (v.me.dirty && v.peer.dirty) ||
                              (v.me.flush_failed && v.peer.flush_failed)));
      },
      [](const View& v) {
@@ -375,13 +381,15 @@ class AllInputs : public testing::Test {
 };
 
 TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
-  // With metadata: every relation, every flag; terms, and who was started anew since a crash,
-  // matter between equals only.
+  // With metadata: every relation, every flag; who was started anew since a crash matters between equals only, terms beside a
+  // primary that has given its replica up as well.
   std::vector<SyncFacts> mine = all_flags(kCombinationsWithMetadata), theirs = mine;
   for (const Pair& pair : pairs())
     for (const uint64_t my_term : {3u, 2u, 4u})
       for (const unsigned started_anew : {0u, 1u, 2u, 3u}) {
-        if ((my_term != 3 || started_anew != 0) && pair.relation != Relation::kSame) continue;
+        const bool same = pair.relation == Relation::kSame;
+        const bool newer = pair.relation == Relation::kIAmNewer || pair.relation == Relation::kPeerIsNewer;
+        if ((my_term != 3 && !same && !newer) || (started_anew != 0 && !same)) continue;
         for (SyncFacts& a : mine) {
           a.term = my_term;
           a.instance = 5 + (started_anew & 1u);

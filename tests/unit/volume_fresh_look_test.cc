@@ -13,18 +13,12 @@ namespace twinblock::fuzz {
 namespace {
 
 constexpr uint64_t kVolumeBytes = 256 * kKiB;
-constexpr uint32_t kRegionBytes = 64 * kKiB;
 constexpr uint64_t kLook_ns = 100 * kMillisecond_ns;  // more than one takes
 
 class FreshLookTest : public testing::Test {
  protected:
   FreshLookTest() : config_(make_config(kVolumeBytes)) {
-    std::vector<std::byte> file(metadata::metadata_bytes_max(kVolumeBytes, kRegionBytes));
-    Result<metadata::Loaded> loaded =
-        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
-    require(loaded.ok() && loaded.value().blank, "the test's own metadata");
-    loaded.value().record.region_bytes = kRegionBytes;
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), DataFound::kNone);
+    node_ = blank_node(config_, DataFound::kNone);
     metadata::NodeRecord known;
     known.volume_uuid[0] = 1;
     known.generations.current = known.generations.base = kGeneration;

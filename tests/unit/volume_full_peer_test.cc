@@ -282,6 +282,10 @@ TEST_F(FullReplicaTest, WhatIsWrittenAfterAFlushThatFailedForWantOfRoomFailsForG
   fill();
   EXPECT_EQ(answer_to_flush(), static_cast<uint32_t>(ENOSPC));
   EXPECT_EQ(answer_to_write(false), static_cast<uint32_t>(EIO));
+  std::string advice;
+  node_->engine->orders().promote({}, [&advice](const Result<std::string>& said) { advice = said ? "" : said.error().action; });
+  node_->run(kSecond_ns);
+  EXPECT_EQ(advice, "free space for it, then restart twinblockd") << "nor is it to be replaced";
 }
 
 // The repair was under way when this node's disk failed, and goes no further.

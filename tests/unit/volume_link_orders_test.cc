@@ -42,6 +42,19 @@ TEST_F(LinkOrdersTest, OneOfANewProcessHoldsAgainstWhatThePeerKnewBefore) {
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 9), 0u) << "a later one";
 }
 
+// Its addresses were changed, say: of the peer's two orders about that the first says the same.
+TEST_F(LinkOrdersTest, OneOfANewProcessHoldsAlsoAgainstWhatFollowsTheSame) {
+  lose_peer();
+  give(LinkOrder::kDisable);
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  EXPECT_EQ(order_there(wire::LinkChange::kDisable, 7), 0u);
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 8), static_cast<uint32_t>(ESTALE));
+  peer_tells_its_settings();
+  EXPECT_EQ(told_numbers_, (std::vector<uint64_t>{1, 9}));
+}
+
 TEST_F(LinkOrdersTest, OnesOfANewProcessAreToldAgainInTheirOrder) {
   config_.encryption = Encryption::kOff;
   lose_peer();

@@ -125,6 +125,11 @@ class LostPeerTest : public testing::Test {
   void demote() {
     node_->engine->orders().demote([this](const Result<std::string>& said) { demoted_ = said.ok(); });
   }
+  static Promotion::Word by_word() {
+    Promotion::Word word;
+    word.peer_is_dead = true;
+    return word;
+  }
   // It is demoted, and knows that the two may differ; but what it has is no other history than it was.
   void follow() {
     const uint64_t generation = node_->engine->status().mine.generations.current;

@@ -81,10 +81,23 @@ TEST_F(LostPeerTest, WhoseSizeDiffersFromAPrimarysIsNotPromotedWithoutAWord) {
 TEST_F(LostPeerTest, WhoTookOverAndWroteNothingIsDemotedAsItWas) {
   record_.peer_primary = true;
   begin(OnPeerLoss::kContinue);
-  Promotion::Word word;
-  word.peer_is_dead = true;
-  promote(word);
+  promote(by_word());
   follow();
+}
+
+// It was promoted last; but who is primary, and has been all the time, counts as the later one.
+TEST_F(LostPeerTest, WhoTookOverAndWroteNothingGivesItsTermUpBesideThatPrimary) {
+  record_.peer_primary = true;
+  begin(OnPeerLoss::kContinue);
+  promote(by_word());
+  follow();
+  const uint64_t term = node_->engine->status().mine.term;
+  ASSERT_GT(term, 0u);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kSame, 1, term);  // parted, both may begin the same
+  for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  EXPECT_EQ(node_->engine->status().mine.term, 0u);
 }
 
 // As `status` advises then: what it has goes, and to part from the peer for that would call for `resolve`.
@@ -277,6 +290,7 @@ TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
       ASSERT_EQ(told, 0);
     }
     EXPECT_NE(node_->engine->status().disk_error, "") << "it is kept for a while";
+    EXPECT_EQ(node_->engine->status().disk_lacks_room, error != EIO) << error;
     node_->run(10 * kLong_ns);
     EXPECT_EQ(node_->engine->status().disk_error.empty(), error != EIO) << error;
     node_->engine.reset();

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "volume_lost_peer_support.h"
@@ -16,13 +17,14 @@ class RefusingPeerTest : public LostPeerTest {
   // The next one, which the peer does not answer by itself.
   void await_hello() {
     peer_->shakes_hands = false;
-    int hellos = 0;
-    peer_->hears = [&hellos](const wire::FrameHeader& header) {
-      hellos += header.type == static_cast<uint8_t>(wire::FrameType::kHello) ? 1 : 0;
+    hello_nonce_ = 0;
+    peer_->hears_payload = [this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kHello))
+        hello_nonce_ = wire::payload_as<wire::HelloPayload>(payload).nonce;
     };
-    for (int i = 0; i < 1000 && hellos == 0; ++i) node_->run(10 * kMillisecond_ns);
-    peer_->hears = nullptr;
-    ASSERT_GT(hellos, 0);
+    for (int i = 0; i < 1000 && hello_nonce_ == 0; ++i) node_->run(10 * kMillisecond_ns);
+    peer_->hears_payload = nullptr;
+    ASSERT_NE(hello_nonce_, 0U);
   }
   // … and what the peer's verdict is, which does not mirror this node's.
   void disagree(Verdict theirs) {
@@ -32,12 +34,13 @@ class RefusingPeerTest : public LostPeerTest {
     const std::string refusal = node_->engine->status().refusal;
     EXPECT_NE(refusal.find("disagree on who is newer"), std::string::npos) << refusal;
   }
-  // What the peer says to the next hello.
-  void refuse_the_next_hello(const std::string& why) {
+  // What the peer says to the next hello, or to another one that is repeated.
+  void refuse_the_next_hello(const std::string& why, bool recorded = true) {
     ASSERT_NO_FATAL_FAILURE(await_hello());
+    const uint64_t nonce = recorded ? 1 : hello_nonce_;
     const auto text = wire::text_bytes(why);
     for (size_t line = 0; line < 4; ++line) {  // the youngest is the one, unless both links are dialled at once
-      peer_->send(line, wire::seal(wire::to_header(wire::RefuseFrame{.nonce = 1}), text));
+      peer_->send(line, wire::seal(wire::to_header(wire::RefuseFrame{.nonce = nonce}), text));
       peer_->send(line, text);
     }
     node_->run(100 * kMillisecond_ns);
@@ -47,7 +50,26 @@ class RefusingPeerTest : public LostPeerTest {
       return link.last_error.find(words) != std::string::npos;
     });
   }
+  // What is advised about an order that needs both replicas whole.
+  std::string advice_to_grow() {
+    std::optional<Error> said;
+    node_->engine->orders().grow(2 * kVolumeBytes,
+                                 [&said](const auto& grown) { said = grown.ok() ? Error{} : grown.error(); });
+    return said.value_or(Error{}).action;
+  }
+
+  uint64_t hello_nonce_ = 0;  // of the last one that was awaited
 };
+
+// The smaller of two that grow, say, does so by itself, and refuses the other one meanwhile.
+TEST_F(RefusingPeerTest, WaitingIsInVainOnlyBesideAVerdict) {
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kUnrelated, Verdict::kUnrelated));
+  EXPECT_TRUE(advice_to_grow().starts_with("waiting does not help: beta holds another volume")) << advice_to_grow();
+  ASSERT_NO_FATAL_FAILURE(refuse_the_next_hello("the volume is just growing", false));
+  ASSERT_FALSE(node_->engine->status().verdict);
+  EXPECT_EQ(advice_to_grow(), "beta refuses: the volume is just growing; see twinblock status r0");
+}
 
 // It may be a recording of what was said to another hello. Else a node would be promoted over a peer that has gone on.
 TEST_F(RefusingPeerTest, ARefusalOfAnotherHelloMakesNobodyForgetASplitBrain) {
@@ -79,6 +101,16 @@ TEST_F(RefusingPeerTest, WhatARefusalSaysMovesNoCursor) {
     std::exit(HasFailure() ? 1 : 0);
   };
   EXPECT_EXIT(hear(), testing::ExitedWithCode(0), "");
+}
+
+// A process that stands still has its connections taken by the kernel; one that waits for TLS is as silent.
+TEST_F(RefusingPeerTest, OfAPeerThatSaysNothingIsToldFirstThatItMayHang) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->listens = false;
+  node_->run(10 * kSecond_ns);
+  EXPECT_TRUE(is_told(" says nothing: twinblockd may hang there, or be stopped (look there); or its links are encrypted, and "
+                      "this node has no key: copy the other node's key file here"));
 }
 
 // Both hosts were started a moment ago: a clock that has just begun has no moments before. The peer's host loses its

@@ -371,6 +371,20 @@ TEST_F(ResumptionTest, ADemotionOfOneThatDoesNotGoOnIsKeptByTheNextProcess) {
   EXPECT_EQ(on_record().promoted_boot, 0u);
 }
 
+// It was frozen, say, while this node was promoted by the witness' consent.
+TEST_F(ResumptionTest, AnOlderPrimaryThatIsAboutToYieldEndsNothing) {
+  begin_alone();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kOlder, 1, 1);
+  for (int i = 0; i < 100 && node_->engine->status().verdict != Verdict::kPeerOutdated; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_EQ(node_->engine->status().verdict, Verdict::kPeerOutdated);
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(given_up_);
+  EXPECT_EQ(on_record().promoted_boot, kBoot);
+  node_->run(60 * kSecond_ns);
+  EXPECT_FALSE(serves()) << "there is no witness by which it would yield";
+}
+
 TEST_F(ResumptionTest, WhatThePeerSaysAgainstItHoldsForTheNextProcess) {
   begin_alone();
   peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);

@@ -90,6 +90,36 @@ TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
   }
 }
 
+// A primary gave its disk up, and the peer's failed before it could stand in: nobody is half-copied, nor is a backup needed.
+TEST(VerdictWords, OfTwoDisksThatFailedTogetherSayThatBothAreToBeKept) {
+  SyncFacts primary, other;
+  for (SyncFacts* each : {&primary, &other}) {
+    each->volume_uuid[0] = 1;
+    each->map_valid = each->disk_failed = true;
+    each->generations.current = each->generations.history[0] = 7;
+  }
+  primary.primary = primary.inconsistent = true;
+  const auto said = [&](bool here) {
+    const SyncFacts &mine = here ? primary : other, &theirs = here ? other : primary;
+    const Verdict verdict = decide(mine, theirs);
+    EXPECT_EQ(verdict, here ? Verdict::kPeerDiskFailed : Verdict::kDiskFailed);
+    return explain(verdict, mine, theirs, "beta") + "; " + advise(verdict, mine, theirs, "r0", "beta");
+  };
+  for (const bool here : {true, false}) {
+    EXPECT_NE(said(here).find("the disks of both nodes fail"), std::string::npos) << said(here);
+    EXPECT_NE(said(here).find("keep the disks of both nodes"), std::string::npos) << said(here);
+    EXPECT_EQ(said(here).find("half-copied"), std::string::npos) << said(here);
+    EXPECT_EQ(said(here).find("backup"), std::string::npos) << said(here);
+  }
+  other.generations.advance(8);  // it has recorded that it stands in
+  for (const bool here : {true, false}) {
+    const std::string first = here ? "restart twinblockd on beta first" : "restart twinblockd here first";
+    EXPECT_NE(said(here).find("keep the disks of both nodes"), std::string::npos) << said(here);
+    EXPECT_NE(said(here).find(first), std::string::npos) << said(here);
+    EXPECT_EQ(said(here).find("half-copied"), std::string::npos) << said(here);
+  }
+}
+
 TEST(VerdictWords, OfASplitBrainNameTheCommandThatEndsIt) {
   const std::string advice = advise(Verdict::kSplitBrain, "r0", "beta");
   EXPECT_NE(advice.find("twinblock resolve r0 --keep local"), std::string::npos) << advice;
