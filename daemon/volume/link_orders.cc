@@ -233,12 +233,11 @@ bool LinkOrders::put_back(const std::string& link, const Before& before) {
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time. What it says of that.
-std::optional<Error> LinkOrders::why_overruled(LinkOrder order, const LinkConfig& link, uint64_t number) const {
-  const Latest* latest = about(latest_, link.name);
-  if (latest == nullptr) return std::nullopt;
-  const bool is_older = latest->without_numbers && !knows_numbers_ && !says_the_same(*latest, order, link);
-  if (!is_older && told_order_counts(number, latest->number, core_.node, core_.peer)) return std::nullopt;
-  return Error{"another order holds on " + core_.node + ", by which link " + link.name + " is " + done_word(latest->order),
+std::optional<Error> LinkOrders::why_overruled(const Latest& latest, LinkOrder order, const LinkConfig& link,
+                                               uint64_t number) const {
+  const bool is_older = latest.without_numbers && !knows_numbers_ && !says_the_same(latest, order, link);
+  if (!is_older && told_order_counts(number, latest.number, core_.node, core_.peer)) return std::nullopt;
+  return Error{"another order holds on " + core_.node + ", by which link " + link.name + " is " + done_word(latest.order),
                "", ESTALE};
 }
 
@@ -346,6 +345,19 @@ std::vector<RefusedLinkOrder> LinkOrders::refused() const {
   return refused;
 }
 
+// `latest`: the order about that link that this one overrules, or says again; null: there was none.
+std::optional<Error> LinkOrders::take(LinkOrder order, const LinkConfig& link, uint64_t number, const Latest* latest) {
+  // The peer may know a later one about that link than this one, which says the same.
+  const bool holds_still = latest != nullptr && latest->without_numbers && !knows_numbers_;
+  if (auto error = obey(order, link)) return error;
+  remember(order, link, number);
+  latest_.back().without_numbers = holds_still;
+  core_.peer_told("link " + link.name, std::string("is ") + done_word(order) + " by the operator on " + core_.peer,
+                  Severity::kInfo);
+  core_.events().tell("link-order", {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
+  return std::nullopt;
+}
+
 void LinkOrders::heard(const wire::LinkChangeFrame& frame,
                        const wire::LinkChangePayload& payload) {
   const LinkOrder order = order_of(payload.change);
@@ -355,6 +367,9 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
       addresses[core_.config.nodes[i].name] = wire::get_name(payload.address[i]);
   const Result<LinkConfig> told =
       make_link(wire::get_name(payload.name), addresses, "", {core_.node, core_.peer});
+  LinkConfig link = told ? told.value() : LinkConfig{};
+  link.rate_bits_per_s = payload.rate_bits_per_s;
+  Latest* const latest = told ? about(latest_, link.name) : nullptr;
   std::optional<Error> error;
   if (!told) error = told.error();
   const bool leaps = order_number_leaps(payload.number, number_);
@@ -362,30 +377,19 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
     error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
                       std::to_string(number_) + " is the highest that " + core_.node + " knows",
                   "restart twinblockd on " + core_.peer, EPROTO};
-  const bool is_known = told && about(latest_, told.value().name) != nullptr;
-  if (!error && !is_known && latest_.size() >= limits::kLinkOrdersMax)
+  if (!error && latest == nullptr && latest_.size() >= limits::kLinkOrdersMax)
     error = Error{core_.node + " keeps orders about " + std::to_string(limits::kLinkOrdersMax) +
                       " links already",
                   "restart twinblockd on both nodes", ENOSPC};
-  LinkConfig link = told ? told.value() : LinkConfig{};
-  link.rate_bits_per_s = payload.rate_bits_per_s;
-  const bool is_told_again = is_latest(order, link.name, payload.number) &&
-                             says_the_same(*about(latest_, link.name), order, link);
+  const bool is_told_again =
+      latest != nullptr && latest->number == payload.number && says_the_same(*latest, order, link);
   std::optional<Error> overruled;
-  if (!error && !is_told_again) overruled = why_overruled(order, link, payload.number);
-  if (overruled) about(latest_, link.name)->is_contradicted = true;
-  if (!error && !is_told_again && !overruled) {
-    error = obey(order, link);
-    if (!error) {
-      const Latest* const known = about(latest_, link.name);
-      const bool holds_still = known != nullptr && known->without_numbers && !knows_numbers_;
-      remember(order, link, payload.number);
-      latest_.back().without_numbers = holds_still;  // the peer may know a later one about that link
-      core_.peer_told("link " + link.name, std::string("is ") + done_word(order) + " by the operator on " + core_.peer,
-                      Severity::kInfo);
-      core_.events().tell("link-order",
-                        {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
-    }
+  if (!error && !is_told_again) {
+    if (latest != nullptr) overruled = why_overruled(*latest, order, link, payload.number);
+    if (overruled)
+      latest->is_contradicted = true;
+    else
+      error = take(order, link, payload.number, latest);
   }
   if (!leaps) number_ = std::max(number_, payload.number);
   if (error)

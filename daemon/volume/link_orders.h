@@ -68,7 +68,9 @@ class LinkOrders {
   [[nodiscard]] Before as_it_is(const std::string& link) const;
   bool put_back(const std::string& link, const Before& before);
   void tell(const Latest& order, Before before, Reply reply);
-  [[nodiscard]] std::optional<Error> why_overruled(LinkOrder order, const LinkConfig& link, uint64_t number) const;
+  [[nodiscard]] std::optional<Error> why_overruled(const Latest& latest, LinkOrder order, const LinkConfig& link,
+                                                   uint64_t number) const;
+  std::optional<Error> take(LinkOrder order, const LinkConfig& link, uint64_t number, const Latest* latest);
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
