@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/limits.h"
-#include "volume/order_number.h"
 
 namespace twinblock {
 
@@ -33,7 +31,7 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {
   const uint64_t number = order.number;
   const CompressionPolicy::Setting setting{static_cast<Compression>(order.mode), order.level};
-  const bool is_older = given_here_ && !knows_numbers_ && setting != core_.compression().setting();
+  const bool is_older = peer_numbers_.told_is_older(given_here_, setting != core_.compression().setting());
   if (!is_older && !told_order_counts(number, number_, core_.node, core_.peer)) return;
   if (order_number_leaps(number, number_)) {
     core_.peer_told(core_.peer + " told an order about compression with number " + std::to_string(number) +
@@ -52,7 +50,7 @@ void CompressionOrders::heard(const wire::CompressionFrame& order) {
 
 // Where the other process was new as well, both do this, and the numbers are the same.
 void CompressionOrders::peer_told_all() {
-  if (std::exchange(knows_numbers_, true) || held_against_ == 0) return;
+  if (!peer_numbers_.all_told() || held_against_ == 0) return;
   number_ = std::max(number_, held_against_) + 1;
   tell();
 }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "volume/core.h"
+#include "volume/order_number.h"
 
 namespace twinblock {
 
@@ -39,8 +40,8 @@ class CompressionOrders {
   Core& core_;
   uint64_t number_ = 0;      // of the order that counts; 0: the configuration does
   bool given_here_ = false;  // … on this node
-  bool knows_numbers_ = false;  // the peer has told this process all that it knew
-  uint64_t held_against_ = 0;   // the highest that was told before, of an order that counts no more; 0: none
+  PeerNumbers peer_numbers_;
+  uint64_t held_against_ = 0;  // the highest that was told before, of an order that counts no more; 0: none
 };
 
 }  // namespace twinblock

@@ -12,7 +12,6 @@
 #include "config/link_orders.h"
 #include "config/link_protection.h"
 #include "config/link_rules.h"
-#include "volume/order_number.h"
 
 namespace twinblock {
 
@@ -235,7 +234,7 @@ bool LinkOrders::put_back(const std::string& link, const Before& before) {
 // at the same time. What it says of that.
 std::optional<Error> LinkOrders::why_overruled(const Latest& latest, LinkOrder order, const LinkConfig& link,
                                                uint64_t number) const {
-  const bool is_older = latest.without_numbers && !knows_numbers_ && !says_the_same(latest, order, link);
+  const bool is_older = peer_numbers_.told_is_older(latest.without_numbers, !says_the_same(latest, order, link));
   if (!is_older && told_order_counts(number, latest.number, core_.node, core_.peer)) return std::nullopt;
   return Error{"another order holds on " + core_.node + ", by which link " + link.name + " is " + done_word(latest.order),
                "", ESTALE};
@@ -271,7 +270,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   core_.events().tell("link-order",
                     {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
   if (!session().up()) {
-    latest_.back().without_numbers = !knows_numbers_;
+    latest_.back().without_numbers = !peer_numbers_.known();
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
           " is told when it is connected");
     return;
@@ -348,7 +347,7 @@ std::vector<RefusedLinkOrder> LinkOrders::refused() const {
 // `latest`: the order about that link that this one overrules, or says again; null: there was none.
 std::optional<Error> LinkOrders::take(LinkOrder order, const LinkConfig& link, uint64_t number, const Latest* latest) {
   // The peer may know a later one about that link than this one, which says the same.
-  const bool holds_still = latest != nullptr && latest->without_numbers && !knows_numbers_;
+  const bool holds_still = latest != nullptr && latest->without_numbers && !peer_numbers_.known();
   if (auto error = obey(order, link)) return error;
   remember(order, link, number);
   latest_.back().without_numbers = holds_still;
@@ -414,7 +413,7 @@ void LinkOrders::session_up() {
 // Where the other process was new as well, both do this, and the rule for numbers decides. A removal that comes before other
 // addresses goes along.
 void LinkOrders::peer_told_all() {
-  if (std::exchange(knows_numbers_, true)) return;
+  if (!peer_numbers_.all_told()) return;
   std::vector<Latest> later;
   for (Latest& each : latest_) {
     if (!each.without_numbers || !about(latest_, each.link.name)->is_contradicted) continue;

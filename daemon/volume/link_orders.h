@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "volume/core.h"
 #include "volume/link_order.h"
+#include "volume/order_number.h"
 #include "wire/codec.h"
 
 namespace twinblock {
@@ -81,7 +82,7 @@ class LinkOrders {
   std::vector<Latest> latest_;
   // Of the latest order that either node is known to have given: the next one has the next number.
   uint64_t number_ = 0;
-  bool knows_numbers_ = false;  // the peer has told this process all that it knew
+  PeerNumbers peer_numbers_;
   std::vector<std::shared_ptr<Answer>> answers_;
   bool tell_again_ = false;  // the peer could not do one of them yet
   bool lacks_address_ = false;  // … as its host does not have a link's address, or another program has it
