@@ -2,6 +2,7 @@
 
 #include "words/backing_words.h"
 #include "words/peer_words.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 namespace {
@@ -34,6 +35,9 @@ std::string beside(const StatusView& view, const std::string& action) {
 }
 
 std::string advice_to_secondary(const StatusView& view, const std::string& action) {
+  // What the two know of each other says whose data counts.
+  if (view.verdict == Verdict::kDiskFailed && view.peer.facts && !view.peer.connected)
+    return advise(*view.verdict, view.mine, *view.peer.facts, view.volume, view.peer.name) + ".";
   if (view.disk_ok && view.mine.flush_failed) return after_failed_flush(view, action);
   if (view.metadata_failed) return std::string(kMendMetadata) + " Keep this node's data.";
   if (!view.disk_ok && view.disk_lacks_room) return "Free space for " + view.backing + ", then restart twinblockd here.";

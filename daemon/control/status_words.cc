@@ -314,9 +314,6 @@ void add_disks(const StatusView& view, StatusWords& words) {
   add_own_disk(view, words);
   if (view.frozen && view.unreadable_places > 0)
     words.status += " Reads of what this node's disk can't read wait, too (" + view.read_error + ").";
-  if (!view.disk_error.empty() && view.role == Role::kSecondary && view.verdict == Verdict::kDiskFailed && view.peer.facts &&
-      !view.peer.connected)
-    words.action = advice(view);  // which says whose data counts
 }
 
 // The next one to die may be the last.
