@@ -4,6 +4,7 @@
 
 #include "metadata/superblock.h"
 #include "words/peer_words.h"
+#include "words/witness_words.h"
 
 namespace twinblock {
 namespace {
@@ -101,7 +102,7 @@ StatusWords waiting_words(const StatusView& view) {
     words.action += " To go on before that: ";
   else
     words.action += " Only where " +
-                    (another ? lost_words(witness.holder, view.node, peer)
+                    (another ? only_where_words(witness.holder, view.node, peer)
                              : peer + " is dead for sure, and was not promoted") +
                     ": ";
   words.action += by_word(view);

@@ -7,6 +7,7 @@
 #include "base/checks.h"
 #include "base/limits.h"
 #include "mirror/witness_claim.h"
+#include "words/witness_words.h"
 
 namespace twinblock {
 namespace {
@@ -286,16 +287,16 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   if (needs_no_answer()) return end(0);
-  WitnessView said = view_;
-  said.standing = reading.entry ? WitnessStanding::kRefused : WitnessStanding::kLost;
-  const std::string advice = advise_on_replicas(said, core_.node, core_.peer,
+  const std::string advice = advise_on_replicas({reading.entry.has_value(), view_.holder}, core_.node, core_.peer,
                                                 {core_.session.up(), owner_.takes_in_another(),
                                                  core_.session.links().peer_answers()});
   if (reading.entry)
-    refused(said.standing, Error{overtaken_words(view_, core_.node), advice, EBUSY, Retry::kNotNow});
+    refused(WitnessStanding::kRefused,
+            Error{overtaken_words(view_.holder, view_.generation, core_.node), advice, EBUSY, Retry::kNotNow});
   else
-    refused(said.standing, Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
-                                 advice, EAGAIN, Retry::kLater});
+    refused(WitnessStanding::kLost,
+            Error{"the witness knows nothing of this volume: it was not told yet, or has lost it", advice, EAGAIN,
+                  Retry::kLater});
 }
 
 // Both are whole, as far as this node knows: the peer may have lost the session before it, and have gone on.
@@ -474,7 +475,7 @@ void Consent::answer(std::optional<Error> error) {
   // What an operator may say in its stead.
   if (error)
     error->action += (error->action.empty() ? "only where " : "; only where ") +
-                     (names_another(view_) ? lost_words(view_.holder, core_.node, core_.peer)
+                     (names_another(view_) ? only_where_words(view_.holder, core_.node, core_.peer)
                                            : core_.peer + " is dead for sure") +
                      ": twinblock promote " + core_.config.volume + " --peer-is-dead --without-witness";
   if (Then then = std::exchange(promotion_, nullptr)) then(std::move(error));

@@ -6,7 +6,7 @@
 
 #include "base/checks.h"
 #include "base/units.h"
-#include "volume/wait_words.h"
+#include "volume/wait_advice.h"
 
 namespace twinblock {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "mirror/generation.h"
-#include "volume/wait_words.h"
+#include "volume/wait_advice.h"
 #include "words/peer_words.h"
 #include "words/verdict_words.h"
 

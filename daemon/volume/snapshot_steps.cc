@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checks.h"
-#include "volume/wait_words.h"
+#include "volume/wait_advice.h"
 
 namespace twinblock {
 namespace {

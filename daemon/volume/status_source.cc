@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "words/witness_words.h"
+
 namespace twinblock {
 namespace {
 
@@ -122,7 +124,7 @@ void StatusSource::fill_session(StatusView& view) const {
   view.witness.copy_waits = parts_.sync.waits_for_witness();
   if (is_about_replicas(view.witness))
     view.witness.action =
-        advise_on_replicas(view.witness, parts_.core.node, parts_.core.peer,
+        advise_on_replicas({names_another(view.witness), view.witness.holder}, parts_.core.node, parts_.core.peer,
                            {session().up(), view.witness.copy_waits, session().links().peer_answers()});
   view.refused_link_orders = parts_.link_orders.refused();
   view.settings_differ = parts_.settings.difference();

@@ -43,18 +43,4 @@ bool is_about_replicas(const WitnessView& view);
 // … there stands another generation, whoever that is of.
 bool names_another(const WitnessView& view);
 
-// How the peer is when users are told what to do about that: not when the witness was asked.
-struct PeerAtHand {
-  bool connected;
-  bool joins;    // … with another replica than before, to which nothing is sent yet
-  bool answers;  // the address of a link does
-};
-// What to do about it: a part of a sentence; empty: nothing.
-std::string advise_on_replicas(const WitnessView& view, const std::string& node, const std::string& peer,
-                               const PeerAtHand& at_hand);
-// Where it names another generation, perhaps of another replica of this very node's: what that means, a sentence; …
-std::string overtaken_words(const WitnessView& view, const std::string& node);
-// … and where an operator may go on without the peer all the same: what follows "only where".
-std::string lost_words(const std::string& holder, const std::string& node, const std::string& peer);
-
 }  // namespace twinblock

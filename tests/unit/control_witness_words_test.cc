@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "words/witness_words.h"
+
 namespace twinblock {
 namespace {
 
@@ -29,6 +31,8 @@ StatusView view_of(WitnessStanding standing, bool waits) {
 }
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+WitnessSaid said_by(const StatusView& view) { return {names_another(view.witness), view.witness.holder}; }
 
 TEST(WitnessInStatus, WhoWaitsForItSaysSoAndUntilWhen) {
   const StatusWords words = status_words(view_of(WitnessStanding::kUnreachable, true));
@@ -58,7 +62,7 @@ TEST(WitnessInStatus, WhoWasOvertakenByAnotherReplicaOfItsOwnIsToPutThatBack) {
     StatusView view = view_of(WitnessStanding::kRefused, true);
     view.peer.connected = view.witness.copy_waits = met;
     view.witness.holder = "alpha";
-    view.witness.action = advise_on_replicas(view.witness, "alpha", "beta", {met, met, true});
+    view.witness.action = advise_on_replicas(said_by(view), "alpha", "beta", {met, met, true});
     const StatusWords words = status_words(view);
     EXPECT_TRUE(has(words.status, "It names another replica of this node's as the one that may have gone on: what is "
                                   "here may be older."))
@@ -75,19 +79,14 @@ TEST(WitnessInStatus, WhoWasOvertakenByAnotherReplicaOfItsOwnIsToPutThatBack) {
 }
 
 TEST(WitnessInStatus, WhoIsRefusedByItSaysByWhichReplica) {
-  WitnessView view;
-  view.generation = 12;
-  const auto said = [&view](const std::string& holder) {
-    view.holder = holder;
-    return overtaken_words(view, "alpha");
-  };
+  const auto said = [](const std::string& holder) { return overtaken_words(holder, 12, "alpha"); };
   EXPECT_EQ(said("beta"), "the witness says that beta may have gone on alone, in generation 000000000000000c, which "
                           "this node does not know");
   EXPECT_EQ(said("alpha"), "the witness says that another replica of this node's may have gone on alone, in generation "
                            "000000000000000c, which this one does not know");
   EXPECT_TRUE(has(said(""), "both nodes went on"));
-  EXPECT_EQ(lost_words("", "alpha", "beta"), "beta's replica is lost for good");
-  EXPECT_TRUE(has(lost_words("alpha", "alpha", "beta"), "beta is dead for sure, and the replica of this node's"));
+  EXPECT_EQ(only_where_words("", "alpha", "beta"), "beta's replica is lost for good");
+  EXPECT_TRUE(has(only_where_words("alpha", "alpha", "beta"), "beta is dead for sure, and the replica of this node's"));
 }
 
 // A primary whose peer is back with another replica, and a witness of which only `standing` is known. Its advice is the one
@@ -98,7 +97,7 @@ StatusView met(WitnessStanding standing, bool copy_waits, bool waits) {
   view.peer.connected = view.peer.answers = true;
   view.witness.copy_waits = copy_waits;
   if (is_about_replicas(view.witness))
-    view.witness.action = advise_on_replicas(view.witness, "alpha", "beta", {true, copy_waits, true});
+    view.witness.action = advise_on_replicas(said_by(view), "alpha", "beta", {true, copy_waits, true});
   return view;
 }
 
@@ -132,10 +131,7 @@ TEST(WitnessInStatus, AnotherReplicaThatIsRefusedCallsForTheFormerOne) {
 
 TEST(WitnessAdvice, FollowsWhereThePeerIsNow) {
   const auto advise = [](WitnessStanding standing, const std::string& holder, const PeerAtHand& at_hand) {
-    WitnessView view;
-    view.standing = standing;
-    view.holder = holder;
-    return advise_on_replicas(view, "alpha", "beta", at_hand);
+    return advise_on_replicas({standing == WitnessStanding::kRefused, holder}, "alpha", "beta", at_hand);
   };
   const WitnessStanding refused = WitnessStanding::kRefused, lost = WitnessStanding::kLost;
   EXPECT_EQ(advise(refused, "beta", {false, false, false}),
