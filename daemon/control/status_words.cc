@@ -67,9 +67,9 @@ StatusWords diskless_words(const StatusView& view) {
   words.status = "This node's disk failed: reads and writes go to " + peer +
                 "'s replica, which is the only good copy.";
   words.action = "Detach, run `twinblock demote " + volume + "` here and `twinblock promote " +
-                volume + "` on " + peer +
-                "; then free space or replace the disk (in this case move its metadata file "
-                "away, too), and restart twinblockd here.";
+                volume + "` on " + peer + "; then " +
+                (view.disk_lacks_room ? "free space or " : "") + "replace the disk, and restart twinblockd here; " +
+                kDiskReplaced + ".";
   return words;
 }
 
@@ -299,8 +299,11 @@ void add_disks(const StatusView& view, StatusWords& words) {
     const bool sole_copy = (view.state == VolumeState::kDiskless && !view.peer.whole_on_this_node) ||
                            (view.state == VolumeState::kFailed && !refused_for_good(view));
     words.status = view.peer.error + ". " + words.status;
-    const std::string keep = "On " + peer + ", free space on the disk that holds " + view.peer.error_file + ", and keep it.";
-    const std::string mend = "On " + peer + ", free space or replace the disk that holds " + view.peer.error_file +
+    const std::string disk = "the disk that holds " + view.peer.error_file;
+    const std::string look = "On " + peer + ", look at " + disk + " (dmesg, smartctl), and ";
+    const std::string room = "On " + peer + ", free space ";
+    const std::string keep = view.peer.lacks_room ? room + "on " + disk + ", and keep it." : look + "keep it.";
+    const std::string mend = (view.peer.lacks_room ? room + "or replace " + disk : look + "replace it where it fails") +
                              "; if the disk was replaced, restart twinblockd there, without its old metadata file. It is "
                              "tried again every " +
                              format_duration(limits::kPeerDiskRetry_ns) + ".";

@@ -22,7 +22,7 @@ bool PeerDisk::lacks_room(int error, const char* doing) {
   const std::string what = system_error(error, core_.peer + "'s disk refused a write (" + file + ")").what;
   if (error_ != what) {
     core_.log.log(Severity::kError, what + "; all that needs no room goes on there");
-    note(what, file);
+    note(error, what, file);
   }
   refused_ns_ = core_.clock.now_ns();
   return true;
@@ -37,17 +37,19 @@ void PeerDisk::has_room() {
 
 void PeerDisk::is_back() {
   error_.clear();
+  is_full_ = false;
   refused_ns_ = 0;
 }
 
 void PeerDisk::drop(int error, const std::string& what, const std::string& file) {
-  note(system_error(error, what + " (" + file + ")").what, file);
+  note(error, system_error(error, what + " (" + file + ")").what, file);
   core_.session.drop(error_, limits::kPeerDiskRetry_ns);
 }
 
-void PeerDisk::note(const std::string& why, const std::string& file) {
+void PeerDisk::note(int error, const std::string& why, const std::string& file) {
   error_ = why;
   error_file_ = file;
+  is_full_ = may_pass(error);
   refused_ns_ = 0;
   tell_disk_error(core_, core_.peer, file == core_.config.other(core_.node).backing ? "data" : "metadata", why);
 }

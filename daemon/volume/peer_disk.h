@@ -35,17 +35,20 @@ class PeerDisk {
 
   // What failed: a sentence, until a session stands again, or it has room again …
   [[nodiscard]] const std::string& error() const { return error_; }
-  // … and which file of it.
+  // … and which file of it …
   [[nodiscard]] const std::string& error_file() const { return error_file_; }
+  // … and whether for want of room, so that some is to be made there.
+  [[nodiscard]] bool is_full() const { return is_full_; }
 
  private:
   void drop(int error, const std::string& what, const std::string& file);
-  void note(const std::string& why, const std::string& file);
+  void note(int error, const std::string& why, const std::string& file);
 
   Core& core_;
   bool reads_fail_ = false;
   std::string error_;
   std::string error_file_;
+  bool is_full_ = false;
   uint64_t refused_ns_ = 0;  // when it was last that it had no room, of which that tells; 0: it does not
 };
 

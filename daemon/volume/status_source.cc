@@ -100,6 +100,7 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.data = peer_data();
   view.peer.error = parts_.disks.peer().error();
   view.peer.error_file = parts_.disks.peer().error_file();
+  view.peer.lacks_room = parts_.disks.peer().is_full();
   view.peer.connected = session().up();
   view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();

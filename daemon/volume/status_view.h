@@ -57,7 +57,8 @@ struct StatusView {
     PeerRole role = PeerRole::kUnknown;
     std::optional<DataState> data;   // now, or when it was last heard; nothing: it never was
     std::string error;               // its disk failed: a sentence …
-    std::string error_file;          // … and which file of it
+    std::string error_file;          // … and which file of it …
+    bool lacks_room = false;         // … and it was for want of room
     bool connected = false;          // a session stands
     bool answers = false;            // the address of a link does, whoever that is
     bool whole_on_this_node = false; // its disk failed: it works on this node's replica

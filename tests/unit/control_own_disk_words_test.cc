@@ -81,6 +81,7 @@ TEST(OwnDiskInStatus, AFullOneThatWasLeftIsNotToBeReplaced) {
   view.state = VolumeState::kDiskless;
   view.peer.error_file = "/srv/r1";
   view.peer.error = "beta's disk refused a write";
+  view.peer.lacks_room = true;
   EXPECT_TRUE(status_words(view).action.starts_with("On beta, free space on the disk that holds /srv/r1, and keep it."));
 }
 

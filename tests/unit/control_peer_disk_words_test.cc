@@ -40,9 +40,23 @@ StatusView is_refused(StatusView view, Verdict verdict) {
 TEST(PeerDiskInStatus, ItIsToBeMendedWhereThisNodeGoesOnAlone) {
   const StatusWords words = status_words(lost_by_its_disk(VolumeState::kSimplex));
   EXPECT_TRUE(words.status.starts_with("beta's disk failed while writing (/dev/vg0/r0)")) << words.status;
-  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;"))
+  EXPECT_TRUE(words.action.starts_with("On beta, look at the disk that holds /dev/vg0/r0 (dmesg, smartctl), and replace it "
+                                       "where it fails;"))
       << words.action;
   EXPECT_TRUE(words.action.ends_with("It is tried again every 10.00 s.")) << words.action;
+}
+
+// No room helps a disk that can't be written, and whoever makes some there looks in the wrong place.
+TEST(PeerDiskInStatus, RoomIsToBeMadeWhereItWasWanting) {
+  for (const VolumeState state : {VolumeState::kSimplex, VolumeState::kFrozen, VolumeState::kDiskless, VolumeState::kFailed})
+    for (const bool lacks_room : {true, false}) {
+      StatusView view = lost_by_its_disk(state);
+      view.peer.lacks_room = view.disk_lacks_room = lacks_room;
+      const std::string action = status_words(view).action;
+      EXPECT_EQ(has(action, "free space"), lacks_room) << action;
+      EXPECT_EQ(action.starts_with("On beta, look at the disk that holds /dev/vg0/r0 (dmesg, smartctl), and "), !lacks_room)
+          << action;
+    }
 }
 
 TEST(PeerDiskInStatus, NeitherOfTwoWithBadPlacesIsToBeReplacedAtOnce) {
@@ -61,7 +75,8 @@ TEST(PeerDiskInStatus, NeitherOfTwoWithBadPlacesIsToBeReplacedAtOnce) {
 
 TEST(PeerDiskInStatus, WhoseClientsWaitIsStillToldHowToGoOn) {
   const StatusWords words = status_words(waits_for_witness(VolumeState::kFrozen));
-  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;"))
+  EXPECT_TRUE(words.action.starts_with("On beta, look at the disk that holds /dev/vg0/r0 (dmesg, smartctl), and replace it "
+                                       "where it fails;"))
       << words.action;
   EXPECT_TRUE(has(words.action, "Start etcd. Only where beta is dead for sure, and was not promoted: "
                                 "twinblock continue r0 --without-witness."))
@@ -95,7 +110,7 @@ TEST(PeerDiskInStatus, WhatARefusalSaysToDoStays) {
   EXPECT_TRUE(status_words(view).action.starts_with("on beta run `twinblock init r0 --join`"))
       << status_words(view).action;
   view.verdict.reset();  // of another version, say
-  EXPECT_TRUE(has(status_words(view).action, "free space or replace the disk")) << status_words(view).action;
+  EXPECT_TRUE(has(status_words(view).action, "and replace it where it fails")) << status_words(view).action;
 }
 
 // It goes on serving clients; whoever stopped it, or went back here, would part from what they write.
@@ -125,8 +140,8 @@ TEST(PeerDiskInStatus, AHalfCopiedNodeIsToKeepTheDiskThatItIsCopiedFrom) {
 TEST(PeerDiskInStatus, TheOnlyGoodCopyIsNotToBeReplaced) {
   const StatusWords words = status_words(lost_by_its_disk(VolumeState::kFailed));
   EXPECT_TRUE(words.status.starts_with("beta's disk failed while writing (/dev/vg0/r0)")) << words.status;
-  EXPECT_FALSE(has(words.action, "replace the disk")) << words.action;
-  EXPECT_TRUE(words.action.starts_with("On beta, free space on the disk that holds /dev/vg0/r0, and keep it. "))
+  EXPECT_FALSE(has(words.action, "replace")) << words.action;
+  EXPECT_TRUE(words.action.starts_with("On beta, look at the disk that holds /dev/vg0/r0 (dmesg, smartctl), and keep it. "))
       << words.action;
   const StatusView refused = is_refused(lost_by_its_disk(VolumeState::kFailed), Verdict::kPeerNotJoinable);
   EXPECT_TRUE(status_words(refused).action.starts_with("on beta run")) << "it tells of what beta has by now";

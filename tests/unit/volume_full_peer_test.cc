@@ -149,6 +149,7 @@ TEST_F(FullPeerTest, ThatItHasNoRoomIsToldOnceAndShown) {
   }
   EXPECT_EQ(said_, 1);
   EXPECT_NE(status().peer.error.find("beta's disk refused a write"), std::string::npos) << status().peer.error;
+  EXPECT_TRUE(status().peer.lacks_room);
 }
 
 // Zeroes need no room; and where one write has some, others may have none.
@@ -258,6 +259,8 @@ TEST_F(FullPeerTest, AnErrorThatIsNoWantOfRoomEndsTheSession) {
   answer_next(EIO);
   EXPECT_EQ(await_end(), EIO);
   EXPECT_FALSE(stands());
+  EXPECT_NE(status().peer.error, "");
+  EXPECT_FALSE(status().peer.lacks_room);
 }
 
 TEST_F(FullReplicaTest, AWriteThatHasNoRoomSaysSo) {
