@@ -277,7 +277,9 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   const WitnessEntry entry{volume_uuid(core_.record()), claim_of(core_.record()), core_.node};
-  if (!is_of_now() || entry.generation == 0) {
+  // (The disk may have been given up meanwhile: then nothing could be promised by it.)
+  const bool wanted = running_ == Task::kForce || wants_right();
+  if (!is_of_now() || !wanted || entry.generation == 0) {
     end(0);
     return;
   }

@@ -92,15 +92,18 @@ void DiskHealth::leave_local_disk(int error) {
 }
 
 // The peer stands in from now on; or when it is back, as if the disk had failed before it was left (Stance::stands_aside()).
-// That is not on record before: the peer may have gone on without this node, or be gone, and a later process finds here all
-// that was promised.
+// That is not on record before: the peer may have gone on without this node, or be gone. A later process finds here what was
+// promised, but for what that disk was given and did not flush.
 void DiskHealth::give_up(int error) {
   data_error_ = error;
   left_aside_ = !core_.phase().peer_whole();
-  if (left_aside_)
-    owner_.note_state();
-  else
+  if (!left_aside_) {
     owner_.peer_stands_in();
+    return;
+  }
+  given_up_unasked_ = core_.session.up();  // one that is just beginning, to copy from here
+  if (metadata_error() == 0) core_.state().doubt_data();
+  owner_.note_state();
 }
 
 // On record for the processes to come: the page cache shows them what the disk may not have.
@@ -121,7 +124,7 @@ void DiskHealth::metadata_failed(int error) {
     tell_disk_error(core_, core_.node, "metadata", what);
     log(Severity::kError,
         what + "; " +
-            (with_peer ? "going on with " + core_.peer +
+            (with_peer ? (core_.stance().stands_aside() ? "waiting for " : "going on with ") + core_.peer +
                              "'s replica. Detach, stop this node, go on at " + core_.peer +
                              " (`promote --peer-is-dead`), and replace that disk"
                        : "writes to regions that were idle fail here. Mend that disk, and keep this "

@@ -147,8 +147,8 @@ void Engine::peer_stands_in() {
 // have met again or the witness consents, and does not ask that before its disk gets on.
 void Engine::disk_stalls() {
   if (!peer_.stands_aside()) return;
-  if (core_.phase().both_whole()) core_.stance().stand_aside();
   session_.drop("this node's disk stands still, and " + core_.peer + " may go on with the witness' consent", 0);
+  core_.stance().stand_aside();
 }
 
 void Engine::disk_gets_on() {

@@ -145,7 +145,7 @@ std::string Growth::peer_is_larger(uint64_t volume_bytes) {
   const std::string sizes = "the volume has grown to " + format_size(volume_bytes) + ", and has " +
                             format_size(core_.volume_bytes()) + " on " + core_.node;
   if (run_) return sizes + ", which is just growing";
-  if (!disks_.local_ok() && core_.record().inconsistent && volume_bytes == asked_bytes_) {
+  if (!disks_.local_ok() && (core_.record().inconsistent || disks_.left_aside()) && volume_bytes == asked_bytes_) {
     take_over(volume_bytes);
     return sizes + ", whose clients see the peer's replica only: it is as large there from now on";
   }

@@ -153,6 +153,7 @@ void PeerSync::session_lost(uint64_t retry_delay_ns) {
   core_.stance().await_copies(!soon_back                 ? AwaitedCopies::kNone
                               : !parts_.disks.local_ok() ? AwaitedCopies::kAll
                                                          : AwaitedCopies::kOfBadPlaces);
+  core_.stance().peer_lost(core_.phase().peer_whole());
   enter(Phase::kApart);
   stand_in_.session_lost();
   look_for_sole_copy();
@@ -269,7 +270,10 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   // middle of it would take that away, and the flag with it, when it has left the set already.
   core_.state().begin_copy(verdict == Verdict::kSourceOfAll || core_.record().flush_failed);
   persist_for_resync([this, label = core_.record().generations] {
-    flush_for_resync([this, label] { source_.begin(label); });
+    flush_for_resync([this, label] {
+      core_.stance().peer_counts_no_more();
+      source_.begin(label);
+    });
   });
 }
 
@@ -280,12 +284,10 @@ void PeerSync::flush_for_resync(std::function<void()> then) {
                       then = std::move(then)](const DiskRequest& flushed) {
     if (flushed.error != 0) parts_.disks.local_disk_failed(flushed);
     if (!core_.phase().still(session)) return;
-    if (flushed.error == 0)
+    if (flushed.error == 0 && parts_.disks.local_ok())
       then();
-    else
-      resync_failed(system_error(flushed.error, "resync: flush " +
-                                                    core_.config.node(core_.node).backing)
-                        .what);
+    else  // it may have been given up for another request
+      resync_failed("resync: " + parts_.disks.in_words());
   });
 }
 
@@ -399,6 +401,7 @@ void PeerSync::became_primary() {
 }
 
 void PeerSync::became_secondary() {
+  core_.stance().peer_counts_no_more();
   const Phase phase = core_.phase().now();
   if (phase == Phase::kDuplex || phase == Phase::kConcluding)
     enter(Phase::kEqual);

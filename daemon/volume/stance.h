@@ -63,15 +63,16 @@ class Stance {
            std::min({parts_.config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
   }
   // A session begins, in which the peer has not told its peer_timeout yet; it has.
-  void session_up() {
-    peer_told_timeout_ns_ = 0;
-    stands_aside_ = false;
-  }
+  void session_up() { peer_told_timeout_ns_ = 0; }
   void peer_told_timeout(uint64_t ns) { peer_told_timeout_ns_ = ns; }
 
-  // This node ends the session with a whole peer, as its own disk stands still and a witness says who goes on …
-  void stand_aside() { stands_aside_ = true; }
-  // … and has promised nothing since: whatever its disk may come back with, what that peer holds counts as well.
+  // The session ends in which the peer was whole, or was not.
+  void peer_lost(bool whole) { peer_was_whole_ = peer_was_whole_ || whole; }
+  // It is to be marked as one that is not, or this node is primary no longer.
+  void peer_counts_no_more() { peer_was_whole_ = stands_aside_ = false; }
+  // This node's own disk stands still, while a witness says who goes on, so that it has no session until that gets on …
+  void stand_aside() { stands_aside_ = peer_was_whole_; }
+  // … and has promised nothing since the peer was whole: whatever its disk may come back with, what that holds counts as well.
   [[nodiscard]] bool stands_aside() const { return stands_aside_ && waits_for_witness(); }
   // That disk has come back: a peer that is still there comes before the witness.
   void ready_again() { ready_ns_ = parts_.clock.now_ns(); }
@@ -85,7 +86,7 @@ class Stance {
   [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
   // The operator's word that nobody waits for the peer: until that takes part, or a promotion.
   void operator_lets_go_on() { alone_allowed_ = true; }
-  void peer_takes_part() { alone_allowed_ = false; }
+  void peer_takes_part() { alone_allowed_ = peer_was_whole_ = stands_aside_ = false; }
   void promotion_begins() { alone_allowed_ = false; }
 
   // The node is being demoted: nobody has the export open, and a flush promises no client anything, so that it
@@ -126,6 +127,7 @@ class Stance {
   AloneRight alone_right_;
   uint64_t peer_told_timeout_ns_ = 0;
   AwaitedCopies awaited_copies_ = AwaitedCopies::kNone;
+  bool peer_was_whole_ = false;
   bool stands_aside_ = false;
   uint64_t ready_ns_ = 0;
   bool alone_allowed_ = false;

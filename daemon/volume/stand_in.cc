@@ -53,12 +53,11 @@ void StandIn::look() {
 }
 
 // What would be left is as if this process had died before it asked for the mark, as nothing was acknowledged since that
-// this replica lacks.
+// this replica lacks, but for what the disk had not flushed.
 void StandIn::take_mark_back() {
   if (mark_ == Mark::kNone || mark_ == Mark::kTakenBack || peer_record_ != PeerRecord::kNone) return;
-  core_.log.log(Severity::kWarning, core_.peer + " does not stand in for this node's disk, and has not: this replica counts "
-                                                 "as before, if a new process finds its disk well");
   core_.state().nobody_stood_in();
+  if (disks_.metadata_error() == 0) core_.state().doubt_data();
   record_mark(Mark::kTakenBack);
 }
 
@@ -93,6 +92,9 @@ void StandIn::mark_answered(int error) {
   if (!core_.intents().awaited()) mark_timer_->disarm();
   if (mark_ == Mark::kTakenBack) {
     mark_ = Mark::kNone;
+    if (error == 0)
+      core_.log.log(Severity::kWarning, core_.peer + " does not stand in for this node's disk, and has not: this replica counts "
+                                                     "as before, if a new process finds its disk well");
     return;
   }
   mark_ = error == 0 ? Mark::kDurable : Mark::kFailed;

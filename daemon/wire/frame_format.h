@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -195,9 +194,9 @@ enum GenerationFlag : uint32_t {
 };
 
 // What a receiver answers to the last one that has put nothing on record, and does not: its own disk has failed, too, or
-// that of its metadata has. (With any other error it may have.)
-constexpr uint32_t kCanNotStandIn = ENXIO;
-constexpr uint32_t kCanNotRecord = EROFS;
+// that of its metadata has. No disk fails with these: errno.h knows none as large. (With any other error it may have.)
+constexpr uint32_t kCanNotStandIn = 4001;
+constexpr uint32_t kCanNotRecord = 4002;
 
 static_assert(sizeof(GenerationPayload) == 104);
 

@@ -192,7 +192,7 @@ constexpr SpecialWords kOnlyDiskThere{
 // nothing that was acknowledged since.
 constexpr SpecialWords kBothDisks{
     "the disks of both nodes fail, and neither stands in for the other one's",
-    "keep the disks of both nodes and their metadata files: what was acknowledged is on each that can be read again. See what is "
+    "keep the disks of both nodes and their metadata files: what was flushed is on each that can be read again. See what is "
     "wrong with them (dmesg), or free space, and restart twinblockd where they are well; `twinblock status %V` there says how to "
     "go on"};
 
@@ -231,12 +231,12 @@ const SpecialWords* words_of_other(const SyncFacts& mine, const SyncFacts& their
 }
 
 bool gave_its_disk_up(const SyncFacts& node, const SyncFacts& other) {
-  return node.primary && node.disk_failed && node.inconsistent && other.disk_failed && !other.inconsistent;
+  return node.primary && node.disk_failed && node.inconsistent && other.disk_failed && !other.inconsistent &&
+         !other.primary && other.term <= node.term && !other.flush_failed;
 }
 
 bool gave_its_disk_up_in_vain(const SyncFacts& node, const SyncFacts& other) {
-  return gave_its_disk_up(node, other) && !node.flush_failed && !other.flush_failed &&
-         node.generations.current == other.generations.current;
+  return gave_its_disk_up(node, other) && node.generations.current == other.generations.current;
 }
 
 const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {

@@ -9,6 +9,8 @@
 namespace twinblock::fuzz {
 namespace {
 
+constexpr uint8_t kPrimary = 1;  // HostilePeer::take()
+
 class HungDiskTest : public ConsentTest {
  protected:
   // A client's request hangs until the session was ended for that, and longer.
@@ -38,6 +40,13 @@ class HungDiskTest : public ConsentTest {
     ended_.reset();
     request_.done = [this](ClientRequest& done) { ended_ = done.error; };
     node_->engine->clients().submit(request_);
+  }
+  // A peer, with which no session may come to stand at once.
+  void come_by(HostilePeer::Stance stance, uint8_t flags) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->asks_register = true;
+    peer_->settings = make_settings(config_);
+    peer_->take(stance, flags, flags != 0 ? 9 : 0);
   }
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
   [[nodiscard]] bool took_the_right() const {
@@ -111,13 +120,104 @@ TEST_F(HungDiskTest, WhosePeerWasPromotedMeanwhileYieldsWithItsFailedDisk) {
   ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
   peer_.reset();
   come_back(node_->data, EIO);
-  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-  peer_->asks_register = true;
-  peer_->settings = make_settings(config_);
-  peer_->take(HostilePeer::Stance::kNewer, 1, 9);  // primary
+  come_by(HostilePeer::Stance::kNewer, kPrimary);
   node_->run(kLong_ns);
   EXPECT_FALSE(node_->engine->is_primary());
   EXPECT_EQ(ended_, ESHUTDOWN);
+}
+
+// What the two have written together, and this disk lost, is the peer's: it is not marked before that is known.
+TEST_F(HungDiskTest, AFlushThatFailsBeforeTheCopyLeavesTheDiskToo) {
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, 0);
+  node_->data.submitted = [this](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  come_by(HostilePeer::Stance::kSame, 0);
+  node_->run(kLong_ns);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  EXPECT_FALSE(took_the_right());
+  EXPECT_EQ(ended_, 0);
+}
+
+// The session is lost first, and the disk hangs, too.
+TEST_F(HungDiskTest, WhoLostThePeerBeforeItsDiskStoodStillWaitsForItAsWell) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  node_->data.tells = true;
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
+  witness_.fails = true;
+  submit(ClientOp::kZero);
+  node_->run(kSecond_ns);
+  part();
+  peer_.reset();
+  node_->run(10 * config_.disk_timeout_ns);
+  come_back(node_->data, EIO);
+  EXPECT_FALSE(ended_.has_value()) << "error " << *ended_;
+  witness_.fails = false;
+  meet();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(ended_, 0);
+}
+
+// The answer comes when nothing could be promised by it any more, and the peer might go on.
+TEST_F(HungDiskTest, AnAnswerOfTheWitnessCountsForNoDiskThatWasGivenUpMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, 0);
+  witness_.answers_after_ns = 900 * kMillisecond_ns;
+  const int before = witness_.reads;
+  for (int i = 0; i < 10000 && witness_.reads == before; ++i) node_->run(10 * kMillisecond_ns);
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  ClientRequest other;
+  std::optional<int> flushed;
+  other.op = ClientOp::kFlush;
+  other.done = [&flushed](ClientRequest& done) { flushed = done.error; };
+  node_->engine->clients().submit(other);
+  node_->run(kLong_ns);
+  EXPECT_FALSE(took_the_right());
+  EXPECT_FALSE(flushed || ended_);
+  meet();
+  node_->run(kLong_ns);
+  EXPECT_EQ(flushed, 0);
+  EXPECT_EQ(ended_, 0);
+}
+
+// The peer has the new size on record, and this node could not record it.
+TEST_F(HungDiskTest, APeerThatHasGrownMeanwhileStandsIn) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  node_->metadata.tells = true;
+  node_->data.contents.resize(2 * kVolumeBytes);
+  node_->metadata.contents.resize(node_->metadata.contents.size() + kMiB);
+  peer_->hears = [this](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kGrow))
+      node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
+  };
+  node_->engine->orders().grow(2 * kVolumeBytes, [](const Result<std::string>&) {});
+  for (int i = 0; i < 1000 && stands(); ++i) node_->run(kSecond_ns);
+  ASSERT_FALSE(stands());
+  peer_.reset();
+  submit(ClientOp::kZero);
+  come_back(node_->metadata, EIO);
+  config_.size_bytes = 2 * kVolumeBytes;
+  meet();
+  node_->run(kLong_ns);
+  EXPECT_EQ(ended_, 0);
+  EXPECT_EQ(node_->engine->status().size_bytes, 2 * kVolumeBytes);
+}
+
+// It flushes nothing any more, and nobody could tell the next process that it lost what it had in memory.
+TEST_F(HungDiskTest, WhatADiskHadInMemoryIsInDoubtWhenItIsGivenUp) {
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, EIO);
+  node_->run(kSecond_ns);
+  const metadata::NodeRecord on_record = load_plain(node_->metadata.contents, record_).record;
+  EXPECT_TRUE(on_record.flush_failed);
+  EXPECT_FALSE(on_record.inconsistent) << "the peer has not said that it stands in";
 }
 
 }  // namespace

@@ -54,12 +54,13 @@ class StandInTest : public LostPeerTest {
     node_->run(kSoon_ns);
     ASSERT_FALSE(stands());
   }
-  // The next process, whose disk can be read again, and which nobody else is beside.
+  // The next process, which nobody else is beside, and whose disk can be read again: it shows what it holds, as its host was
+  // started anew.
   bool may_be_promoted_anew() {
     const metadata::NodeRecord found = on_record();
     node_->engine.reset();
     peer_.reset();
-    node_ = plain_node(config_, found);
+    node_ = plain_node(config_, found, nullptr, nullptr, 0, true);
     EXPECT_TRUE(node_->engine->start().ok());
     std::optional<bool> promoted;
     node_->engine->orders().promote(by_word(), [&promoted](const Result<std::string>& said) { promoted = said.ok(); });
