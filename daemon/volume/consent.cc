@@ -277,9 +277,8 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   const WitnessEntry entry{volume_uuid(core_.record()), claim_of(core_.record()), core_.node};
-  // (The disk may have been given up meanwhile: then nothing could be promised by it.)
-  const bool wanted = running_ == Task::kForce || wants_right();
-  if (!is_of_now() || !wanted || entry.generation == 0) {
+  // (A disk that was given up meanwhile wants none.)
+  if (!is_of_now() || (running_ == Task::kRight && !wants_right()) || entry.generation == 0) {
     end(0);
     return;
   }

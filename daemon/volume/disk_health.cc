@@ -93,7 +93,7 @@ void DiskHealth::leave_local_disk(int error) {
 
 // The peer stands in from now on; or when it is back, as if the disk had failed before it was left (Stance::stands_aside()).
 // That is not on record before: the peer may have gone on without this node, or be gone. A later process finds here what was
-// promised, but for what that disk was given and did not flush.
+// promised, but for what that disk was given, and does not flush any more.
 void DiskHealth::give_up(int error) {
   data_error_ = error;
   left_aside_ = !core_.phase().peer_whole();
@@ -102,7 +102,7 @@ void DiskHealth::give_up(int error) {
     return;
   }
   given_up_unasked_ = core_.session.up();  // one that is just beginning, to copy from here
-  if (metadata_error() == 0) core_.state().doubt_data();
+  if (metadata_error() == 0) doubt_data();
   owner_.note_state();
 }
 
@@ -110,6 +110,10 @@ void DiskHealth::give_up(int error) {
 void DiskHealth::note_failed_flush(const DiskRequest& request) {
   if (!request.flush_failed || flush_failed_) return;
   flush_failed_ = true;
+  doubt_data();
+}
+
+void DiskHealth::doubt_data() {
   core_.state().set_flush_failed(true);
   if (!core_.state().blank()) core_.state().persist([](int) {});
 }

@@ -147,12 +147,6 @@ void NodeState::need_copy_back() {
   stale_here_only_ = false;
 }
 
-void NodeState::doubt_data() {
-  if (record_.flush_failed) return;
-  record_.flush_failed = true;
-  persist([](int) {});
-}
-
 void NodeState::begin_copy(bool all) {
   record_.dirty = true;
   record_.all_dirty = record_.all_dirty || all;

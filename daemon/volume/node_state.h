@@ -107,9 +107,6 @@ class NodeState {
   // … The peer does not, and nobody was promised anything meanwhile: this process goes on without its disk, but the
   // next one is to find on record that this replica holds all that was acknowledged.
   void nobody_stood_in() { stale_here_only_ = true; }
-  // The data disk failed, and neither flushes any more what it was given before, nor says that it did not: on record as a
-  // flush that failed.
-  void doubt_data();
   // All of it is to be copied back from the peer.
   void need_copy_back();
 

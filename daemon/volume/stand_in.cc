@@ -57,7 +57,7 @@ void StandIn::look() {
 void StandIn::take_mark_back() {
   if (mark_ == Mark::kNone || mark_ == Mark::kTakenBack || peer_record_ != PeerRecord::kNone) return;
   core_.state().nobody_stood_in();
-  if (disks_.metadata_error() == 0) core_.state().doubt_data();
+  if (disks_.metadata_error() == 0) core_.state().set_flush_failed(true);
   record_mark(Mark::kTakenBack);
 }
 
