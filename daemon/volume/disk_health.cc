@@ -102,7 +102,10 @@ void DiskHealth::give_up(int error) {
     return;
   }
   given_up_unasked_ = core_.session.up();  // one that is just beginning, to copy from here
-  if (metadata_error() == 0) doubt_data();
+  if (metadata_error() == 0) {
+    core_.state().set_flush_failed(true);
+    core_.state().persist([](int) {});
+  }
   owner_.note_state();
 }
 
@@ -110,10 +113,6 @@ void DiskHealth::give_up(int error) {
 void DiskHealth::note_failed_flush(const DiskRequest& request) {
   if (!request.flush_failed || flush_failed_) return;
   flush_failed_ = true;
-  doubt_data();
-}
-
-void DiskHealth::doubt_data() {
   core_.state().set_flush_failed(true);
   if (!core_.state().blank()) core_.state().persist([](int) {});
 }

@@ -112,7 +112,6 @@ class DiskHealth {
   void note_failed_flush(const DiskRequest& request);
   void leave_local_disk(int error);
   void give_up(int error);
-  void doubt_data();
   void tell_peer_of_giving_up();
   void look_at_metadata();
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
