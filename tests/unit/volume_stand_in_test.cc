@@ -82,6 +82,7 @@ TEST_F(StandInTest, APeerThatWasNotAskedLeavesThisReplicaWhatItWas) {
   ASSERT_EQ(heard_[wire::FrameType::kGeneration], 0);
   node_->run(kSecond_ns);
   EXPECT_FALSE(on_record().inconsistent);
+  EXPECT_TRUE(on_record().flush_failed) << "it flushes nothing any more";
   EXPECT_TRUE(may_be_promoted_anew());
 }
 

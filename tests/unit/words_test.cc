@@ -118,6 +118,8 @@ TEST(VerdictWords, OfTwoDisksThatFailedTogetherSayThatBothAreToBeKept) {
     EXPECT_NE(said(here).find(first), std::string::npos) << said(here);
     EXPECT_EQ(said(here).find("half-copied"), std::string::npos) << said(here);
   }
+  other.term = primary.term + 1;  // it was promoted: the first one has to follow it
+  for (const bool here : {true, false}) EXPECT_EQ(said(here).find("first"), std::string::npos) << said(here);
 }
 
 TEST(VerdictWords, OfASplitBrainNameTheCommandThatEndsIt) {
