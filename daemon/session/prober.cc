@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint64_t kTurn_ns = 1 * kMillisecond_ns;
 constexpr uint64_t kPatience_ns = 5 * kSecond_ns;
+constexpr uint64_t kUnderWayOfArrived = 4;  // at most, beside kProbeAheadBytesMin
 
 // What a stream consists of: bytes that no link compresses.
 const std::array<std::byte, limits::kProbePayloadBytesMax>& filling() {
@@ -198,7 +199,7 @@ void Prober::begin_stream(Channel& channel) {
   result_->stage = ProbeStage::kStreaming;
   result_->wait_ns = 0;
   stream_began_ns_ = looked_ns_ = now;
-  all_sent_ = half_seen_ = false;
+  all_sent_ = half_seen_ = held_ = false;
   sent_at_begin_bytes_ = channel.connection().sent_bytes_total();
   volume_at_begin_bytes_ = channel.link().totals().out_bytes;
   stream_on(channel);
@@ -218,8 +219,8 @@ void Prober::stream_on(Channel& channel) {
   heard_ns_ = now;  // its own time is bounded
   const uint64_t passed_ns = now - stream_began_ns_;
   uint64_t unsent = channel.unsent_bytes();
-  // The socket had room, and nothing lay ready: that was this node's doing.
-  if (unsent == 0 && passed_ns > 0) stream.late_ns += now - looked_ns_;
+  // The socket had room, and nothing lay ready: that was this node's doing, unless it waits for the link.
+  if (unsent == 0 && passed_ns > 0 && !held_) stream.late_ns += now - looked_ns_;
   looked_ns_ = now;
   const auto state = channel.connection().stream();
   if (state && !std::exchange(half_seen_, half_seen_ || passed_ns >= stream.asked_ns / 2) && half_seen_)
@@ -235,7 +236,13 @@ void Prober::stream_on(Channel& channel) {
   const uint64_t rate = passed_ns == 0 ? 0 : sent * kMillisecond_ns / passed_ns;  // a millisecond's
   const uint64_t ahead =
       std::clamp(20 * rate, limits::kProbeAheadBytesMin, limits::kProbeAheadBytesMax);
-  for (; unsent < ahead; unsent += limits::kProbePayloadBytesMax) send_data(channel, false);
+  // All of it has to arrive before the peer can answer, and a slow link takes minutes for what a host's buffer takes: no more
+  // is under way than a multiple of what has arrived, which is more than any congestion window.
+  const uint64_t total = channel.connection().sent_bytes_total();
+  const uint64_t arrived = state ? std::min(total, state->acked_bytes) : total;
+  const uint64_t most = limits::kProbeAheadBytesMin + kUnderWayOfArrived * arrived;
+  for (; unsent < ahead && total - arrived + unsent < most; unsent += limits::kProbePayloadBytesMax) send_data(channel, false);
+  held_ = total - arrived + unsent >= most;
 }
 
 bool Prober::reported(Channel& channel, const wire::Frame& frame) {

@@ -69,6 +69,7 @@ class Prober {
   uint64_t volume_at_begin_bytes_ = 0;
   uint64_t looked_ns_ = 0;
   bool all_sent_ = false;
+  bool held_ = false;  // as much is under way as is to be
   bool half_seen_ = false;
   // When the next one may begin.
   uint64_t next_stream_ns_ = 0;
