@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -12,13 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "base/limits.h"
+#include "hint.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/stderr_log.h"
@@ -210,18 +210,11 @@ int on_pwrite(void*, const void* buffer, uint32_t count, uint64_t offset, uint32
   return error == 0 ? 0 : request_error(error, "write", offset, count);
 }
 
-// What is to be read soon: it is read into memory of this request's own, and forgotten.
 int on_cache(void*, uint32_t count, uint64_t offset, uint32_t) {
-  const size_t room_bytes = std::min<size_t>(count, twinblock::kMiB);
-  const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[room_bytes]);
-  if (memory == nullptr) return request_error(ENOMEM, "cache", offset, count);
-  for (uint32_t done = 0; done < count;) {
-    const auto part = static_cast<uint32_t>(std::min<size_t>(room_bytes, count - done));
-    if (const int error = g.node->read({memory.get(), part}, offset + done); error != 0)
-      return request_error(error, "cache", offset + done, part);
-    done += part;
-  }
-  return 0;
+  const int error = twinblock::read_hint(
+      offset, count, twinblock::stop_requested,
+      [](std::span<std::byte> into, uint64_t offset_bytes) { return g.node->read(into, offset_bytes); });
+  return error == 0 ? 0 : request_error(error, "cache", offset, count);
 }
 
 int on_flush(void*, uint32_t) {

@@ -1,15 +1,18 @@
 """Clients that die with requests in flight, and a stop under load: the node and its other clients
 go on, or end in order."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import nbd
 import pytest
 
-from support import MIB, Fio, assert_identical, wait_for_log, wait_until
+from faulty_disk import FaultyDisk
+from support import MIB, Fio, assert_identical, demote, wait_for_log, wait_until
 
 KILLS = 25
 # Asks for more than a socket holds and takes no answer: one of nbdkit's workers is stuck in
@@ -134,3 +137,62 @@ def test_stop_does_not_wait_for_a_client_that_takes_no_answers(lab):
     # nbdkit says nothing of the clients that it ended: it was in use all the same, and who used it may come back.
     lab.start("alpha")
     lab.wait_status("alpha", lambda status: status["role"] == "primary", what="the primary that it was")
+
+
+class LongHint:
+    """A client that has said that it is going to read most of the volume (NBD_CMD_CACHE), with the first part of that
+    under way; `end()` lets it go on. Counts what is read of the disk from then on."""
+
+    def __init__(self, scratch, make_lab, length):
+        self.calls = scratch / "calls"
+        self.disk = FaultyDisk(scratch, make_lab, "alpha", up=False, size="256MiB")
+        self.lab = self.disk.lab
+        self.lab.set_env("alpha", DISK_FAULT_LOG=str(self.calls))
+        self.lab.up()
+        self.lab.wait_state("alpha", "duplex")
+        self.backing = os.path.realpath(self.lab.node("alpha")["backing"])
+        self.client = nbd.NBD()
+        self.client.connect_uri(self.lab.node("alpha")["nbd"])
+        self.disk.begin_halfway()
+        self.before = self._all_reads()
+        self.client.aio_cache(length, 0)
+        wait_until(self.disk.is_halfway, what="the first part of it")
+
+    def _all_reads(self):
+        calls = self.calls.read_text(encoding="utf-8").splitlines()
+        return sum(call.startswith("pread") and call.endswith(f" {self.backing}") for call in calls)
+
+    def reads(self):
+        return self._all_reads() - self.before
+
+    def end(self):
+        self.disk.end()
+
+
+def test_a_dead_client_is_one_for_no_longer_than_its_largest_request(scratch, make_lab):
+    """What it was going to read is 200 parts of 1 MiB. While they are read it counts as a client, and nobody can demote."""
+    hint = LongHint(scratch, make_lab, 200 * MIB)
+    hint.client = None
+    hint.end()
+    demote(hint.lab, "alpha")
+    assert 1 <= hint.reads() <= 40
+
+
+def is_stopping(lab):
+    client = nbd.NBD()
+    try:
+        client.connect_uri(lab.node("alpha")["nbd"])
+    except nbd.Error:
+        return "this node is stopping" in lab.log_text("alpha")
+    return False
+
+
+def test_a_stop_does_not_wait_for_what_a_client_is_going_to_read(scratch, make_lab):
+    hint = LongHint(scratch, make_lab, 32 * MIB)
+    process = hint.lab.process("alpha")
+    process.signal(signal.SIGTERM)
+    wait_until(lambda: is_stopping(hint.lab), what="the node to know of it")
+    hint.end()
+    wait_until(lambda: not process.alive(), what="the end")
+    assert process.exit_code == 0
+    assert 1 <= hint.reads() <= 8

@@ -6,6 +6,7 @@
 #include "twinblock/actions.h"
 #include "twinblock/attach.h"
 #include "twinblock/detach.h"
+#include "twinblock/grow_device.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/nbd_device.h"
 #include "twinblock/stay.h"
@@ -98,22 +99,7 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
 
 std::string grow_attached_device(const std::string& socket) {
   const AskStatus ask = [&socket] { return ask_status(socket); };
-  const std::string stem = node_file_stem(socket);
-  Result<std::optional<Attachment>> note = read_attachment(stem);
-  if (!note || !note.value().has_value() || !note.value()->complete) return {};
-  std::optional<Attachment>& existing = note.value();
-  const std::string device = existing->device;
-  if (existing->method != kMethodNbd)
-    return device + " was attached by " + existing->method +
-           ", and keeps its old size until it is detached and attached again.";
-  if (geteuid() != 0)
-    return device + " keeps its old size until root gives it the new one: twinblock attach " + existing->volume;
-  const Result<std::optional<FateVerdict>> verdict = revive(HostPaths{}, ask, stem, existing);
-  if (!verdict)
-    return device + " did not get the new size: " + verdict.error().what + "; try again: twinblock attach " +
-           existing->volume;
-  if (!verdict.value().has_value() || verdict.value()->why.empty()) return {};
-  return device + " is " + verdict.value()->why + ".";
+  return grow_device(HostPaths{}, ask, node_file_stem(socket), geteuid() == 0);
 }
 
 namespace {

@@ -24,7 +24,7 @@ bool nbd_device_connected(const HostPaths& host, const std::string& device);
 // The process that connected it: another one has connected it anew. 0: nobody has, or not known.
 pid_t nbd_device_pid(const HostPaths& host, const std::string& device);
 
-// How large the kernel device is; 0: not known.
+// How large the kernel device is, also one that is no nbd; 0: not known.
 uint64_t nbd_device_bytes(const HostPaths& host, const std::string& device);
 
 // The file behind a loop device; empty when it has none.
