@@ -116,7 +116,7 @@ def test_a_slow_link_is_given_the_time_for_what_lies_ahead(make_lab):
     lab = shaped_lab(make_lab, "500kbit")
     link, = probe(lab)
     stream = link["stream"]
-    assert stream["received_bytes"] > 512 * KIB
+    assert 512 * KIB < stream["received_bytes"] < 2 * MIB, "no minutes' worth of it"
     assert stream["received_bytes"] / stream["bytes_per_s"] > 5, stream
 
 
