@@ -13,6 +13,10 @@ constexpr uint8_t kPrimary = 1;  // HostilePeer::take()
 
 class HungDiskTest : public ConsentTest {
  protected:
+  // A request that waits is the engine's until then.
+  ~HungDiskTest() override {
+    if (node_) node_->engine.reset();
+  }
   // A client's request hangs until the session was ended for that, and longer.
   void hang(MemoryDisk FuzzNode::*disk, ClientOp op) {
     ASSERT_NO_FATAL_FAILURE(become_primary());

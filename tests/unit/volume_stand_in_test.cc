@@ -17,6 +17,9 @@ class StandInTest : public LostPeerTest {
  protected:
   static constexpr uint64_t kSoon_ns = 100 * kMillisecond_ns;
 
+  // A request that waits is the engine's until then.
+  ~StandInTest() override { node_->engine.reset(); }
+
   [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
   // A write fails here, which the peer has been sent and has not answered.
   void fail_a_write() {
