@@ -74,17 +74,17 @@ bool has_line(std::string_view text, std::string_view start) {
 Result<Profile> parse_text(std::string_view text, const ProfileDevices& devices) {
   const std::string_view head = text.substr(0, 64 * 1024);
   if (has(head.substr(0, 64), "(PDH-CSV")) return parse_perfmon(text, devices);
-  const bool json = has_line(head, "{");
-  if (json && text.size() > kJsonBytesMax)
+  const bool is_json = has_line(head, "{");
+  if (is_json && text.size() > kJsonBytesMax)
     return refused("it is longer than 32 MiB, the most that is read of JSON",
                    "record it as text, or in several files");
-  if (json && has(head, "\"sysstat\"")) {
+  if (is_json && has(head, "\"sysstat\"")) {
     const bool sadf = has(head, "\"timestamp\": {") || has(head, "\"disk-device\"");
     return sadf ? parse_sadf_json(text, devices) : parse_iostat_json(text, devices);
   }
-  if (json && (has(text, "\"jobs\"") || has(head, "\"fio version\"")))
+  if (is_json && (has(text, "\"jobs\"") || has(head, "\"fio version\"")))
     return parse_fio(text, devices);
-  if (json) {
+  if (is_json) {
     const Result<nlohmann::json> read = profile_json(text);
     return read ? refused("line 1: this JSON is neither iostat's nor sadf's nor fio's", kFormats)
                 : read.error();
