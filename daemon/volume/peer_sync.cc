@@ -242,6 +242,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     waiting_copy_ = {verdict, peer};
     return;
   }
+  if (another) core_.stance().peer_counts_no_more();  // who held all that was acknowledged is not there
   log_.found(cause_of(verdict, parts_.facts.now(), peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not

@@ -107,6 +107,14 @@ std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeR
                                     copies, boot, nullptr, 3, cache_is_gone);
 }
 
+std::unique_ptr<FuzzNode> fenced_node(const Config& config, const metadata::NodeRecord& record, FenceCommand* fence,
+                                      uint64_t boot) {
+  std::vector<std::byte> file = plain_file(record);
+  metadata::Loaded loaded = load_plain(file, record);
+  return std::make_unique<FuzzNode>(config, record.node, std::move(file), std::move(loaded), DataFound::kSome, nullptr,
+                                    nullptr, boot, fence);
+}
+
 std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeRecord& record) {
   std::vector<std::byte> file = plain_file(record);
   metadata::Loaded loaded = load_plain(file, record);

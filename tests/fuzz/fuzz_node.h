@@ -63,6 +63,10 @@ std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeR
                                      Copies* copies = nullptr, uint64_t boot = 0,
                                      bool cache_is_gone = false);
 
+// … that has a fence command for a witness.
+std::unique_ptr<FuzzNode> fenced_node(const Config& config, const metadata::NodeRecord& record, FenceCommand* fence,
+                                      uint64_t boot = 0);
+
 // … that found no data on its disk when it began.
 std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeRecord& record);
 

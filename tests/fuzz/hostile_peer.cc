@@ -324,6 +324,7 @@ SyncFacts HostilePeer::facts() const {
       facts.joinable = joins;
       facts.map_valid = true;
       facts.asks_register = asks_register;
+      facts.asks_command = asks_command;
       return facts;
     case Stance::kSame:
       facts.generations.settle();
@@ -343,6 +344,7 @@ SyncFacts HostilePeer::facts() const {
       break;
   }
   facts.asks_register = asks_register;
+  facts.asks_command = asks_command;
   facts.primary = (flags_ & 1) != 0;
   facts.crashed = (flags_ & 2) != 0;
   facts.inconsistent = (flags_ & 4) != 0;

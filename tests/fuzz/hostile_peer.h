@@ -64,6 +64,7 @@ class HostilePeer {
   bool retires = true;   // answers that a connection was retired
   bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too
+  bool asks_command = false;   // … which is a command
   std::optional<wire::SettingsPayload> settings;  // that it tells when a session begins; none: it tells nothing
   uint64_t witness_mark = 0;  // … with them
   bool agrees = true;     // to a promotion, at once

@@ -64,6 +64,20 @@ class WrittenWitness final : public Witness {
   void answer(sim::Action said) { scheduler->after(answers_after_ns, nullptr, std::move(said)); }
 };
 
+// It was run before, and has not ended yet.
+class AnsweringFence final : public FenceCommand {
+ public:
+  void fence(const FenceCall&, std::function<void(Result<int>)> done) override {
+    ++calls;
+    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), what = says] { done(what); });
+  }
+  [[nodiscard]] std::string name() const override { return "a fence command in writing"; }
+
+  int calls = 0;
+  Result<int> says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
+  sim::Scheduler* scheduler = nullptr;
+};
+
 class ConsentTest : public testing::Test {
  protected:
   static constexpr uint64_t kVolumeBytes = 256 * kKiB;
@@ -94,8 +108,9 @@ class ConsentTest : public testing::Test {
   // A process of the node begins, and nothing is heard of its peer for as long as an earlier one may have promised it.
   void begin() {
     record_.node = name_;
-    node_ = plain_node(config_, record_, &witness_);
-    witness_.scheduler = &node_->scheduler;
+    node_ = config_.witness.kind == WitnessKind::kCommand ? fenced_node(config_, record_, &fence_)
+                                                          : plain_node(config_, record_, &witness_);
+    witness_.scheduler = fence_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);
   }
@@ -126,12 +141,17 @@ class ConsentTest : public testing::Test {
     requests_.push_back(std::move(request));
     node_->run(10 * kMillisecond_ns);
   }
-  // The peer, which is secondary and holds the same.
-  void meet(const std::function<void(HostilePeer&)>& differently = [](HostilePeer&) {}) {
+  // The peer, with the same witness, which is not there yet.
+  void invite() {
     peer_.reset();
     peer_ = std::make_unique<HostilePeer>(*node_, name_ == "alpha" ? "beta" : "alpha", record_);
-    peer_->asks_register = true;
+    peer_->asks_register = config_.witness.kind == WitnessKind::kEtcd;
+    peer_->asks_command = config_.witness.kind == WitnessKind::kCommand;
     peer_->settings = make_settings(config_);
+  }
+  // … which is secondary and holds the same.
+  void meet(const std::function<void(HostilePeer&)>& differently = [](HostilePeer&) {}) {
+    invite();
     differently(*peer_);
     peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
@@ -157,6 +177,7 @@ class ConsentTest : public testing::Test {
   Config config_;
   metadata::NodeRecord record_;
   WrittenWitness witness_;
+  AnsweringFence fence_;  // where the witness is a command
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
   std::map<wire::FrameType, int> heard_;  // by the peer

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "volume_consent_support.h"
 
@@ -47,9 +48,7 @@ class HungDiskTest : public ConsentTest {
   }
   // A peer, with which no session may come to stand at once.
   void come_by(HostilePeer::Stance stance, uint8_t flags) {
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-    peer_->asks_register = true;
-    peer_->settings = make_settings(config_);
+    invite();
     peer_->take(stance, flags, flags != 0 ? 9 : 0);
   }
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
@@ -145,6 +144,28 @@ TEST_F(HungDiskTest, AFlushThatFailsBeforeTheCopyLeavesTheDiskToo) {
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
   EXPECT_FALSE(took_the_right());
   EXPECT_EQ(ended_, 0);
+}
+
+// Where a command says who goes on, one that is empty is let in without its consent: the peer that held all is not there.
+TEST_F(HungDiskTest, AFlushThatFailsBeforeAnEmptyPeerIsCopiedLeavesNoDisk) {
+  config_.witness.kind = WitnessKind::kCommand;
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, 0);
+  bool failed = false;
+  node_->data.submitted = [this, &failed](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush || std::exchange(failed, true)) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  come_by(HostilePeer::Stance::kBlank, 0);
+  node_->run(kLong_ns);
+  EXPECT_TRUE(failed);
+  fence_.says = 7;  // the peer is off
+  peer_.reset();
+  node_->run(kLong_ns);
+  EXPECT_EQ(ended_, 0);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kSimplex);
 }
 
 // The session is lost first, and the disk hangs, too.

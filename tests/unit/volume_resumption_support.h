@@ -20,20 +20,6 @@ namespace twinblock::fuzz {
 constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr uint64_t kBoot = 7;
 
-// It was run before, and has not ended yet.
-class AnsweringFence final : public FenceCommand {
- public:
-  void fence(const FenceCall&, std::function<void(Result<int>)> done) override {
-    ++calls;
-    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), what = says] { done(what); });
-  }
-  [[nodiscard]] std::string name() const override { return "a fence command in writing"; }
-
-  int calls = 0;
-  Result<int> says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
-  sim::Scheduler* scheduler = nullptr;
-};
-
 class ResumptionTest : public testing::Test {
  protected:
   ResumptionTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
@@ -79,10 +65,7 @@ class ResumptionTest : public testing::Test {
   void begin_beside_fence() {
     config_.witness.kind = WitnessKind::kCommand;
     config_.witness.timeout_ns = kSecond_ns;
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
-                                       nullptr, kBoot, &fence_);
+    node_ = fenced_node(config_, record_, &fence_, kBoot);
     hear_logs();
     fence_.scheduler = &node_->scheduler;
     ASSERT_TRUE(node_->engine->start().ok());
