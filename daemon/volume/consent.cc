@@ -277,8 +277,7 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   const WitnessEntry entry{volume_uuid(core_.record()), claim_of(core_.record()), core_.node};
-  // (A disk that was given up meanwhile wants none.)
-  if (!is_of_now() || (running_ == Task::kRight && !wants_right()) || entry.generation == 0) {
+  if (!is_of_now() || wants_right_no_more() || entry.generation == 0) {
     end(0);
     return;
   }
@@ -384,7 +383,7 @@ void Consent::replaced(const WitnessEntry& entry) {
   }
   if (running_ == Task::kSoleCopy)
     return of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
-  if (!of_now || entry.generation != claim_of(core_.record())) {
+  if (!of_now || wants_right_no_more() || entry.generation != claim_of(core_.record())) {
     end(0);
     return;
   }
@@ -420,7 +419,7 @@ void Consent::fence() {
 }
 
 void Consent::fenced(const Result<int>& status) {
-  if (!is_of_now()) {
+  if (!is_of_now() || wants_right_no_more()) {
     end(0);
     return;
   }

@@ -97,6 +97,8 @@ class Consent {
 
   [[nodiscard]] Task task() const;
   [[nodiscard]] bool wants_right() const;
+  // What it is asked for just now: its disk was given up meanwhile, say.
+  [[nodiscard]] bool wants_right_no_more() const { return running_ == Task::kRight && !wants_right(); }
   [[nodiscard]] bool waits() const;
   void stand_aside();
   // The peer is there, and this node goes on with it: a no was about the time before.

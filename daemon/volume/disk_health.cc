@@ -44,11 +44,9 @@ void DiskHealth::replica_disk_failed(const DiskRequest& request) {
 }
 
 void DiskHealth::own_flush_failed(const DiskRequest& request) {
-  if (owner_.is_secondary())
-    replica_disk_failed(request);
-  else
-    local_disk_failed(request);
-  given_up_unasked_ = owner_.is_secondary() && !local_ok();
+  if (!owner_.is_secondary()) return local_disk_failed(request);
+  replica_disk_failed(request);
+  given_up_unasked_ = !local_ok();
 }
 
 // The peer answers what can't be read here, and what is compared counts as different: nobody has
@@ -120,8 +118,8 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
-  const bool stands_in = (core_.phase().peer_whole() || core_.stance().stands_aside()) && local_ok();
-  const bool with_peer = stands_in || core_.phase().diskless();
+  const bool with_peer = core_.stance().peer_holds_all();
+  const bool stands_in = with_peer && local_ok();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
     tell_disk_error(core_, core_.node, "metadata", what);

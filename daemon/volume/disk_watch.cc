@@ -12,10 +12,16 @@ void DiskWatch::look() {
   const uint64_t since = disk_.under_way().look(now).value_or(0);
   const bool the_same = std::exchange(waits_since_ns_, since) == since;
   if (!the_same) answers_ = 0;
+  // Once it stands still, it does so until that request is back, whatever the device does for others meanwhile; and until
+  // what it was asked after that one is, too, of which nobody knows for how long it has waited.
+  const bool over = since == 0 || (!the_same && std::exchange(first_is_back_, true));
+  if (stalled_since_ns_ != 0 && over) stalled_since_ns_ = 0;
   const uint64_t waited_ns = since == 0 ? 0 : core_.lateness().passed_ns(since, now);
-  // Once it does, it does so until that request is back, whatever the device does for others meanwhile.
-  const bool does_so = (the_same && stalled_ns_ > 0) || stands_still(waited_ns, now);
-  stalled_ns_ = since != 0 && does_so ? waited_ns : 0;
+  if (stalled_since_ns_ == 0 && stands_still(waited_ns, now)) {
+    stalled_since_ns_ = since;
+    first_is_back_ = false;
+  }
+  stalled_ns_ = stalled_since_ns_ == 0 ? 0 : core_.lateness().passed_ns(stalled_since_ns_, now);
   if (waited_ns >= limits::kDiskLook_ns && !asking_) ask_device();
 }
 

@@ -2,7 +2,8 @@
 // request that is neither carried out nor failed is waited for without an end: until then its memory is the kernel's
 // (docs/when-what-fails.md, "A disk that hangs"). So it is told at least. As with a peer's disk (PROTOCOL.md, "in
 // time"), it stands still where the oldest request has waited for disk_timeout and the device has done nothing in that
-// time, or where it has waited for kDiskPatience times as long.
+// time, or where it has waited for kDiskPatience times as long. It gets on when all that it was asked until then is back: a
+// device may lose one request, or fail it late, and carry out another.
 //
 // Owned by DiskStalls; loop thread only.
 #pragma once
@@ -19,7 +20,7 @@ class DiskWatch {
 
   // To be called now and then.
   void look();
-  // For how long a request has waited, where the disk stands still; else 0.
+  // For how long it has stood still, if it does; else 0.
   [[nodiscard]] uint64_t stalled_ns() const { return stalled_ns_; }
 
  private:
@@ -30,7 +31,9 @@ class DiskWatch {
   Core& core_;
   const Disk& disk_;
   uint64_t waits_since_ns_ = 0;  // the oldest request; 0: none, or none that is older than a look
+  uint64_t stalled_since_ns_ = 0;  // 0: it does not stand still
   uint64_t stalled_ns_ = 0;
+  bool first_is_back_ = false;  // what it stood still with
   bool asking_ = false;       // the device is being looked at
   uint64_t answers_ = 0;      // about it, while that request waits
   uint64_t device_work_ = 0;  // by the last look; written by a worker while `asking_`

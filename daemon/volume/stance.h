@@ -74,6 +74,8 @@ class Stance {
   void stand_aside() { stands_aside_ = peer_was_whole_; }
   // … and has promised nothing since the peer was whole: whatever its disk may come back with, what that holds counts as well.
   [[nodiscard]] bool stands_aside() const { return stands_aside_ && waits_for_witness(); }
+  // All that counts is on the peer's replica as well, so that this node's disk may be left to it.
+  [[nodiscard]] bool peer_holds_all() const { return parts_.phase.peer_whole() || stands_aside(); }
   // That disk has come back: a peer that is still there comes before the witness.
   void ready_again() { ready_ns_ = parts_.clock.now_ns(); }
   [[nodiscard]] bool peer_comes_first() const {

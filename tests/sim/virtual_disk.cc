@@ -396,6 +396,11 @@ void VirtualDisk::finish(uint64_t id) {
     const uint64_t left = faults.hung_until_ns - scheduler_.now_ns();
     scheduler_.after(std::min(left, 100 * kMillisecond_ns) + random_.below(kMillisecond_ns),
                      process_, [this, id] { finish(id); });
+    if (id % 2 == 0) found->second.later_ns = faults.half_hangs_for_ns;
+    return;
+  }
+  if (const uint64_t later_ns = std::exchange(found->second.later_ns, 0); later_ns > 0) {
+    scheduler_.after(later_ns, process_, [this, id] { finish(id); });
     return;
   }
   DiskRequest& request = *found->second.request;

@@ -38,7 +38,8 @@ struct DiskFaults {
   // A disk that works, but slowly: each request takes up to this long, zeroes as long for each
   // kSlowZeroBytes, and a flush for each kSlowFlushBytes that it writes. 0: as fast as others.
   uint64_t slow_ns = 0;
-  uint64_t hung_until_ns = 0;   // nothing finishes before
+  uint64_t hung_until_ns = 0;   // nothing finishes before, …
+  uint64_t half_hangs_for_ns = 0;  // … and every other one of what has been asked until then so much later
 };
 
 class VirtualDisk final : public Disk {
@@ -163,6 +164,7 @@ class VirtualDisk final : public Disk {
     std::shared_ptr<Write> write;  // once it has begun to take effect
     uint64_t flush_mark;
     uint64_t applied_bytes = 0;
+    uint64_t later_ns = 0;  // of one that hangs for longer
   };
 
   [[nodiscard]] uint64_t service_ns(const DiskRequest& request);

@@ -145,7 +145,9 @@ void Witnessed::stall_disk(Random& apart) {
   const uint64_t until_ns = began_ns + apart.spread(kSecond_ns, 60 * kSecond_ns);
   DiskFaults& faults = node(host).data().faults;
   faults.hung_until_ns = until_ns;
-  if (Random end = apart; end.chance(0.3)) faults.write_error_chance = faults.flush_error_chance = 1;
+  Random end = apart;
+  if (end.chance(0.3)) faults.write_error_chance = faults.flush_error_chance = 1;
+  faults.half_hangs_for_ns = end.chance(0.5) ? end.spread(kSecond_ns, 60 * kSecond_ns) : 0;
   if (Report::verbose()) Report::trace(node(host).name(), "-- its disk stands still");
   // The promoter's turn and the witness' answer, after the peer has let the primary's reads run out.
   const uint64_t bound_ns = config_.disk_timeout_ns + peer_timeout_ns + 7 * kSecond_ns;
@@ -160,6 +162,7 @@ void Witnessed::stall_disk(Random& apart) {
     if (!served && may_be_served && scheduler_.now_ns() - began_ns > bound_ns)
       Report::violation(node(host).name() + "'s disk stands still, and nobody serves in its place" + describe());
   }
+  faults.half_hangs_for_ns = 0;  // those that do know it
 }
 
 // An operator does, where a primary waits for its peer: the witness is asked from now on.

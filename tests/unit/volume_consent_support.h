@@ -69,11 +69,12 @@ class AnsweringFence final : public FenceCommand {
  public:
   void fence(const FenceCall&, std::function<void(Result<int>)> done) override {
     ++calls;
-    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), what = says] { done(what); });
+    scheduler->after(answers_after_ns, nullptr, [done = std::move(done), what = says] { done(what); });
   }
   [[nodiscard]] std::string name() const override { return "a fence command in writing"; }
 
   int calls = 0;
+  uint64_t answers_after_ns = kMillisecond_ns;
   Result<int> says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
   sim::Scheduler* scheduler = nullptr;
 };

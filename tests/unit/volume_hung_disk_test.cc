@@ -46,6 +46,25 @@ class HungDiskTest : public ConsentTest {
     request_.done = [this](ClientRequest& done) { ended_ = done.error; };
     node_->engine->clients().submit(request_);
   }
+  void submit_another(ClientOp op) {
+    another_.op = op;
+    another_.offset_bytes = op == ClientOp::kFlush ? 0 : 3 * kRegionBytes;
+    another_.length_bytes = op == ClientOp::kFlush ? 0 : 4 * kKiB;
+    another_ended_.reset();
+    another_.done = [this](ClientRequest& done) { another_ended_ = done.error; };
+    node_->engine->clients().submit(another_);
+  }
+  void expect_both_wait_for_the_peer_after_a_flush_fails() {
+    node_->data.error = EIO;
+    node_->data.failures = 1000000;
+    submit_another(ClientOp::kFlush);
+    node_->run(kLong_ns);
+    EXPECT_FALSE(another_ended_ || ended_) << "a disk that takes nothing has no right to go on";
+    meet();
+    node_->run(kLong_ns);
+    EXPECT_EQ(another_ended_, 0);
+    EXPECT_EQ(ended_, 0);
+  }
   // A peer, with which no session may come to stand at once.
   void come_by(HostilePeer::Stance stance, uint8_t flags) {
     invite();
@@ -70,8 +89,9 @@ class HungDiskTest : public ConsentTest {
     EXPECT_EQ(ended_, 0);
   }
 
-  ClientRequest request_;
-  std::optional<int> ended_;
+  static constexpr int kPeerFenced = 7;  // an exit status
+  ClientRequest request_, another_;
+  std::optional<int> ended_, another_ended_;
 };
 
 TEST_F(HungDiskTest, AWriteThatFailsInTheEndIsThePeers) { expect_diskless_after(&FuzzNode::data, ClientOp::kZero); }
@@ -161,7 +181,7 @@ TEST_F(HungDiskTest, AFlushThatFailsBeforeAnEmptyPeerIsCopiedLeavesNoDisk) {
   come_by(HostilePeer::Stance::kBlank, 0);
   node_->run(kLong_ns);
   EXPECT_TRUE(failed);
-  fence_.says = 7;  // the peer is off
+  fence_.says = kPeerFenced;
   peer_.reset();
   node_->run(kLong_ns);
   EXPECT_EQ(ended_, 0);
@@ -195,19 +215,75 @@ TEST_F(HungDiskTest, AnAnswerOfTheWitnessCountsForNoDiskThatWasGivenUpMeanwhile)
   witness_.answers_after_ns = 900 * kMillisecond_ns;
   const int before = witness_.reads;
   for (int i = 0; i < 10000 && witness_.reads == before; ++i) node_->run(10 * kMillisecond_ns);
-  node_->data.error = EIO;
-  node_->data.failures = 1000000;
-  ClientRequest other;
-  std::optional<int> flushed;
-  other.op = ClientOp::kFlush;
-  other.done = [&flushed](ClientRequest& done) { flushed = done.error; };
-  node_->engine->clients().submit(other);
-  node_->run(kLong_ns);
+  expect_both_wait_for_the_peer_after_a_flush_fails();
   EXPECT_FALSE(took_the_right());
-  EXPECT_FALSE(flushed || ended_);
-  meet();
+}
+
+// … or in the middle of putting its answer on record …
+TEST_F(HungDiskTest, NorDoesTheAnswerThatItIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, 0);
+  witness_.answers_after_ns = 900 * kMillisecond_ns;
+  for (int i = 0; i < 10000 && !took_the_right(); ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(took_the_right());
+  expect_both_wait_for_the_peer_after_a_flush_fails();
+}
+
+// … or while a command runs.
+TEST_F(HungDiskTest, NorDoesTheEndOfACommand) {
+  config_.witness.kind = WitnessKind::kCommand;
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  peer_.reset();
+  come_back(node_->data, 0);
+  fence_.says = kPeerFenced;
+  fence_.answers_after_ns = 2 * kSecond_ns;
+  for (int i = 0; i < 10000 && fence_.calls == 0; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_EQ(fence_.calls, 1);
+  expect_both_wait_for_the_peer_after_a_flush_fails();
+}
+
+// A device may carry out what it had lost, and fail what it was asked later.
+TEST_F(HungDiskTest, WhatWasAskedLaterMayHangForLonger) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  MemoryDisk& disk = node_->data;
+  disk.tells = true;
+  const uint64_t first_ns = node_->scheduler.now_ns() + 60 * kSecond_ns;
+  const uint64_t second_ns = first_ns + 10 * kSecond_ns;
+  disk.hung_until_ns = first_ns;
+  submit(ClientOp::kZero);
+  node_->run(3 * kSecond_ns);
+  disk.hung_until_ns = second_ns;
+  submit_another(ClientOp::kZero);
+  node_->run(first_ns - kMillisecond_ns - node_->scheduler.now_ns());
+  ASSERT_FALSE(stands());
+  disk.hung_until_ns = 0;
+  disk.works = true;
+  node_->run(5 * kSecond_ns);
+  EXPECT_FALSE(stands()) << "the other one hangs still, and may fail";
+  EXPECT_GT(node_->engine->status().stalled_ns, 60 * kSecond_ns) << "for as long as it has stood still";
+  disk.error = EIO;
+  disk.failures = 1000000;
   node_->run(kLong_ns);
-  EXPECT_EQ(flushed, 0);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  EXPECT_EQ(ended_, 0);
+  EXPECT_EQ(another_ended_, 0);
+}
+
+// The two files are on one disk, mostly.
+TEST_F(HungDiskTest, BothDisksThatFailAreLeftToThePeerInWordsToo) {
+  ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+  std::string said;
+  node_->logs = [&said](const std::string& line) { said += line + "\n"; };
+  peer_.reset();
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000000;
+  come_back(node_->data, EIO);
+  node_->run(10 * kSecond_ns);
+  EXPECT_NE(said.find("write to the metadata"), std::string::npos) << said;
+  EXPECT_EQ(said.find("keep this node's data"), std::string::npos) << said;
+  meet();
+  node_->run(kSecond_ns);
   EXPECT_EQ(ended_, 0);
 }
 
