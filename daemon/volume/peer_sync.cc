@@ -26,6 +26,13 @@ bool same_as(const Core& core, Verdict verdict, const SyncFacts& peer) {
          peer.generations.current == core.record().generations.current;
 }
 
+// Whether this primary, if its disk failed now, might go on with the peer's replica: by the rule of the handshake in which it
+// would meet the peer then.
+bool may_be_left_to(SyncFacts mine, const SyncFacts& peer) {
+  mine.disk_failed = mine.inconsistent = true;
+  return decide(mine, peer) == Verdict::kDiskless;
+}
+
 // Another replica than the one that shares the base becomes a member (invariant 12). The map says
 // what it misses, and no longer what the former member missed, which must not pass as the same, nor
 // be brought up to date by that map, when it comes back: it has to find its own generation in the
@@ -242,7 +249,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     waiting_copy_ = {verdict, peer};
     return;
   }
-  if (another) core_.stance().peer_counts_no_more();  // who held all that was acknowledged is not there
+  if (!may_be_left_to(parts_.facts.now(), peer)) core_.stance().peer_counts_no_more();
   log_.found(cause_of(verdict, parts_.facts.now(), peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not

@@ -5,7 +5,7 @@
 namespace twinblock {
 
 std::string stalled_words(uint64_t stalled_ns) {
-  return "its disk stands still (a request to it has waited for " + format_duration(stalled_ns) + ")";
+  return "its disk has stood still for " + format_duration(stalled_ns);
 }
 
 std::string end_stalled_primary(const std::string& node) {

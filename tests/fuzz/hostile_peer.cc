@@ -356,6 +356,7 @@ SyncFacts HostilePeer::facts() const {
   facts.state_id = 1 + term_ % 4;
   // It knows what an order would have to name.
   facts.gives_up = facts.keep ? their_state_ : facts.state_id;
+  if (tells) tells(facts);
   return facts;
 }
 

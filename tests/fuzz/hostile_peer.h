@@ -70,6 +70,7 @@ class HostilePeer {
   bool agrees = true;     // to a promotion, at once
   bool joins = true;      // where it is blank
   bool lets_probe = false;  // takes part in a probe, but for the stream's report
+  std::function<void(SyncFacts&)> tells;  // of itself, in the handshake, as well; may be null
   bool recorded = false;  // the session before, all the same: it stood
   uint64_t disk_still_ns = 0;  // its disk has something to do, and has not got on for so long, it says in its heartbeats
   uint64_t stalled_ns = 0;     // for so long its own disk has stood still, it says in its heartbeats

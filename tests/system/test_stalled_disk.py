@@ -64,13 +64,13 @@ def test_an_operator_is_told_what_to_do(scratch, make_lab):
     assert lab.status("beta")["peer"]["connected"] and not told, "it may get on at any moment"
     for name in ("alpha", "beta"):
         said = one_line(ctl(lab, name, "why").stdout)
-        assert "its disk stands still (a request to it has waited for" in said, said
+        assert "its disk has stood still for" in said, said
         assert "power alpha off or kill twinblockd there" in said, said
         assert "`twinblock promote r0 --peer-is-dead`" in said, said
     for words in ([], ["--peer-is-dead"]):
         refused = ctl(lab, "beta", "promote", *words)
         assert refused.returncode == 8, refused.stderr
-        assert "its disk stands still" in one_line(refused.stderr), refused.stderr
+        assert "its disk has stood still" in one_line(refused.stderr), refused.stderr
     lab.kill("alpha")
     promoted = ctl(lab, "beta", "promote", "--peer-is-dead")
     assert promoted.returncode == 0, promoted.stderr

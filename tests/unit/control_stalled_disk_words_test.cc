@@ -23,8 +23,8 @@ TEST(StalledDisk, APrimarySaysWhoWaitsAndHowThePeerCanGoOn) {
   view.stalled_file = "/srv/r0.img";
   EXPECT_EQ(said_beside(view), "");
   view.stalled_ns = 45 * kSecond_ns;
-  EXPECT_EQ(status_words(view).status, "This node waits for /srv/r0.img: its disk stands still (a request to it has waited "
-                                       "for 45.00 s), and clients wait, too. " + std::string(kFine));
+  EXPECT_EQ(status_words(view).status, "This node waits for /srv/r0.img: its disk has stood still for 45.00 s, and clients "
+                                       "wait, too. " + std::string(kFine));
   EXPECT_NE(status_words(view).action.find("power alpha off or kill twinblockd there"), std::string::npos);
   EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead` on beta"), std::string::npos);
   view.witness.kind = WitnessKind::kEtcd;
@@ -49,7 +49,7 @@ TEST(StalledDisk, APrimarySaysWhoWaitsAndHowThePeerCanGoOn) {
 TEST(StalledDisk, ASecondarySaysWhoItsPrimaryWaitsFor) {
   StatusView view = duplex();
   view.peer.stalled_ns = 45 * kSecond_ns;
-  EXPECT_EQ(status_words(view).status, "beta's clients wait, as its disk stands still (a request to it has waited for 45.00 s). " +
+  EXPECT_EQ(status_words(view).status, "beta's clients wait, as its disk has stood still for 45.00 s. " +
                                            std::string(kFine));
   EXPECT_NE(status_words(view).action.find("power beta off or kill twinblockd there"), std::string::npos);
   EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead` here"), std::string::npos);

@@ -65,6 +65,29 @@ class HungDiskTest : public ConsentTest {
     EXPECT_EQ(another_ended_, 0);
     EXPECT_EQ(ended_, 0);
   }
+  void fail_next_flush() {
+    node_->data.submitted = [this](const DiskRequest& request) {
+      if (request.op != DiskOp::kFlush) return;
+      node_->data.submitted = nullptr;
+      node_->data.error = EIO;
+      node_->data.failures = 1;
+    };
+  }
+  // The peer is there again, with the same generation, and does not have all any more, as it tells.
+  void expect_no_disk_left_to(const std::function<void(HostilePeer&)>& changed) {
+    ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
+    peer_.reset();
+    come_back(node_->data, 0);
+    fail_next_flush();
+    come_by(HostilePeer::Stance::kSame, 0);
+    changed(*peer_);
+    node_->run(kSecond_ns);
+    EXPECT_EQ(node_->data.failures, 0) << "the flush before the copy has failed";
+    peer_.reset();
+    node_->run(kLong_ns);
+    EXPECT_EQ(ended_, 0) << "it goes on alone";
+    EXPECT_EQ(node_->engine->volume_state(), VolumeState::kSimplex);
+  }
   // A peer, with which no session may come to stand at once.
   void come_by(HostilePeer::Stance stance, uint8_t flags) {
     invite();
@@ -154,11 +177,7 @@ TEST_F(HungDiskTest, AFlushThatFailsBeforeTheCopyLeavesTheDiskToo) {
   ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
   peer_.reset();
   come_back(node_->data, 0);
-  node_->data.submitted = [this](const DiskRequest& request) {
-    if (request.op != DiskOp::kFlush) return;
-    node_->data.error = EIO;
-    node_->data.failures = 1;
-  };
+  fail_next_flush();
   come_by(HostilePeer::Stance::kSame, 0);
   node_->run(kLong_ns);
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
@@ -172,20 +191,29 @@ TEST_F(HungDiskTest, AFlushThatFailsBeforeAnEmptyPeerIsCopiedLeavesNoDisk) {
   ASSERT_NO_FATAL_FAILURE(hang(&FuzzNode::data, ClientOp::kZero));
   peer_.reset();
   come_back(node_->data, 0);
-  bool failed = false;
-  node_->data.submitted = [this, &failed](const DiskRequest& request) {
-    if (request.op != DiskOp::kFlush || std::exchange(failed, true)) return;
-    node_->data.error = EIO;
-    node_->data.failures = 1;
-  };
+  fail_next_flush();
   come_by(HostilePeer::Stance::kBlank, 0);
   node_->run(kLong_ns);
-  EXPECT_TRUE(failed);
   fence_.says = kPeerFenced;
   peer_.reset();
   node_->run(kLong_ns);
   EXPECT_EQ(ended_, 0);
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kSimplex);
+}
+
+// Its record lived, and its disk was replaced …
+TEST_F(HungDiskTest, ItLeavesNoDiskToAPeerWithoutData) {
+  expect_no_disk_left_to([](HostilePeer& peer) { peer.tells = [](SyncFacts& facts) { facts.backing_lost = true; }; });
+}
+
+// … or did not take what it had flushed there …
+TEST_F(HungDiskTest, ItLeavesNoDiskToAPeerWhoseFlushFailed) {
+  expect_no_disk_left_to([](HostilePeer& peer) { peer.tells = [](SyncFacts& facts) { facts.flush_failed = true; }; });
+}
+
+// … or its host was started anew, which has lost what only its memory held.
+TEST_F(HungDiskTest, ItLeavesNoDiskToAPeerThatForgot) {
+  expect_no_disk_left_to([](HostilePeer& peer) { peer.instance = metadata::Uuid{10}; });
 }
 
 // The session is lost first, and the disk hangs, too.
