@@ -101,10 +101,12 @@ void Consent::look() {
     let_go();
     return;
   }
+  set_lease();
   const bool now_waits = waits();
   if (std::exchange(view_.waits, now_waits) != now_waits) owner_.right_changed();
   if (view_.standing == WitnessStanding::kRefused && needs_no_answer()) set_standing(WitnessStanding::kUnasked, {});
-  renew_lease();
+  // Also those that came while it had run out between two looks.
+  if (!core_.stance().reads_wait()) owner_.may_read();
   look_whether_overtaken();
   confirm();
   const uint64_t now = core_.clock.now_ns();
@@ -125,10 +127,8 @@ uint64_t Consent::lease_until_ns() const {
   return core_.stance().peer_waits_until_ns();
 }
 
-void Consent::renew_lease() {
-  core_.worker_view().set_lease(lease_until_ns());
-  // Also those that came while it had run out between two looks.
-  if (!core_.stance().reads_wait()) owner_.may_read();
+void Consent::set_lease() {
+  if (asks()) core_.worker_view().set_lease(lease_until_ns());
 }
 
 // It is not asked: nothing waits for it, nor for its lease, whatever did.
@@ -277,7 +277,7 @@ void Consent::judge(const WitnessReading& reading) {
     return;
   }
   const WitnessEntry entry{volume_uuid(core_.record()), claim_of(core_.record()), core_.node};
-  if (!is_of_now() || wants_right_no_more() || entry.generation == 0) {
+  if (!is_of_now() || entry.generation == 0) {
     end(0);
     return;
   }
@@ -383,7 +383,7 @@ void Consent::replaced(const WitnessEntry& entry) {
   }
   if (running_ == Task::kSoleCopy)
     return of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
-  if (!of_now || wants_right_no_more() || entry.generation != claim_of(core_.record())) {
+  if (!of_now || entry.generation != claim_of(core_.record())) {
     end(0);
     return;
   }
@@ -419,7 +419,7 @@ void Consent::fence() {
 }
 
 void Consent::fenced(const Result<int>& status) {
-  if (!is_of_now() || wants_right_no_more()) {
+  if (!is_of_now()) {
     end(0);
     return;
   }

@@ -70,6 +70,8 @@ class Consent {
   [[nodiscard]] bool configured() const { return core_.stance().alone_right().witness() != WitnessKind::kNone; }
   // … and so has the peer's.
   [[nodiscard]] bool asks() const { return core_.stance().alone_right().asks(core_.record()); }
+  // Before anybody may read in a phase that is just entered: who takes part reads by the peer's word only.
+  void set_lease();
   // After whatever may have changed who goes on with whom; often, and cheap.
   void look();
   void session_up(const SyncFacts& mine, const SyncFacts& peer);
@@ -97,16 +99,16 @@ class Consent {
 
   [[nodiscard]] Task task() const;
   [[nodiscard]] bool wants_right() const;
-  // What it is asked for just now: its disk was given up meanwhile, say.
-  [[nodiscard]] bool wants_right_no_more() const { return running_ == Task::kRight && !wants_right(); }
   [[nodiscard]] bool waits() const;
   void stand_aside();
   // The peer is there, and this node goes on with it: a no was about the time before.
   [[nodiscard]] bool needs_no_answer() const { return core_.session.up() && !wants_right(); }
   [[nodiscard]] uint64_t lease_until_ns() const;
-  void renew_lease();
   // Whether the request that is under way is still about what it was begun for.
-  [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.stance().alone_right().withdrawals(); }
+  // The answer to what it is just asked counts: this node has not met the peer since, nor given its disk up, say.
+  [[nodiscard]] bool is_of_now() const {
+    return asked_about_ == core_.stance().alone_right().withdrawals() && (running_ != Task::kRight || wants_right());
+  }
   void begin(Task task);
   void record_claim();
   void read();

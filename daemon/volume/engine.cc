@@ -186,6 +186,7 @@ void Engine::grown() {
 }
 
 void Engine::phase_entered() {
+  consent_.set_lease();
   roles_.phase_entered();
   reads_.release_held();
   states_.note_alone(roles_.is_primary() && !core_.phase().attached());

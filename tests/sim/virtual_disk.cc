@@ -392,17 +392,12 @@ void VirtualDisk::apply_half(uint64_t id) {
 void VirtualDisk::finish(uint64_t id) {
   const auto found = pending_.find(id);
   if (found == pending_.end()) return;
-  if (faults.hung_until_ns > scheduler_.now_ns()) {
-    const uint64_t left = faults.hung_until_ns - scheduler_.now_ns();
-    scheduler_.after(std::min(left, 100 * kMillisecond_ns) + random_.below(kMillisecond_ns),
-                     process_, [this, id] { finish(id); });
+  uint64_t wait_ns = std::exchange(found->second.later_ns, 0);
+  if (const uint64_t now = scheduler_.now_ns(); faults.hung_until_ns > now) {
+    wait_ns = std::min(faults.hung_until_ns - now, 100 * kMillisecond_ns) + random_.below(kMillisecond_ns);
     if (id % 2 == 0) found->second.later_ns = faults.half_hangs_for_ns;
-    return;
   }
-  if (const uint64_t later_ns = std::exchange(found->second.later_ns, 0); later_ns > 0) {
-    scheduler_.after(later_ns, process_, [this, id] { finish(id); });
-    return;
-  }
+  if (wait_ns > 0) return scheduler_.after(wait_ns, process_, [this, id] { finish(id); });
   DiskRequest& request = *found->second.request;
   request.error = transfer(found->second);
   request.finished_ns = process_->clock_origin_ns + scheduler_.now_ns();

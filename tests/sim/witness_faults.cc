@@ -152,8 +152,10 @@ void Witnessed::stall_disk(Random& apart) {
   // The promoter's turn and the witness' answer, after the peer has let the primary's reads run out.
   const uint64_t bound_ns = config_.disk_timeout_ns + peer_timeout_ns + 7 * kSecond_ns;
   const auto serves = [this, host] { return lives(1 - host) && node(1 - host).engine().is_primary(); };
-  for (bool served = false; scheduler_.now_ns() < until_ns; look()) {
-    scheduler_.run_until(std::min(until_ns, scheduler_.now_ns() + 20 * kMillisecond_ns));
+  const uint64_t all_back_ns = until_ns + faults.half_hangs_for_ns + kSecond_ns;
+  for (bool served = false; scheduler_.now_ns() < all_back_ns; look()) {
+    scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
+    if (scheduler_.now_ns() >= until_ns) continue;
     served = served || serves();
     // (A witness that has lost its memory meanwhile consents to nobody; and a process that was fenced may be back before
     // the other node is promoted.)
