@@ -104,8 +104,8 @@ class Consent {
   // The peer is there, and this node goes on with it: a no was about the time before.
   [[nodiscard]] bool needs_no_answer() const { return core_.session.up() && !wants_right(); }
   [[nodiscard]] uint64_t lease_until_ns() const;
-  // Whether the request that is under way is still about what it was begun for.
-  // The answer to what it is just asked counts: this node has not met the peer since, nor given its disk up, say.
+  // Whether the request that is under way is still about what it was begun for: this node has not met the peer since, nor
+  // given its disk up, say.
   [[nodiscard]] bool is_of_now() const {
     return asked_about_ == core_.stance().alone_right().withdrawals() && (running_ != Task::kRight || wants_right());
   }
