@@ -378,42 +378,6 @@ TEST_F(ConsentTest, AWitnessThatRefusesIsLeftAloneForAWhile) {
   EXPECT_LE(witness_.reads - before, static_cast<int>(kLong_ns / limits::kWitnessRefusedPause_ns));
 }
 
-TEST_F(ConsentTest, WhatAnEarlierProcessOfThePeerToldDoesNotCount) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(kSecond_ns);
-  const auto may_read = [this] { return node_->engine->worker_view().local_reads(*node_->clock); };
-  ASSERT_TRUE(may_read());
-  part();
-  meet([](HostilePeer& peer) { peer.settings.reset(); });
-  node_->run(kSecond_ns);
-  ASSERT_EQ(node_->engine->inside().phase(), Phase::kDuplex);
-  EXPECT_FALSE(may_read()) << "it may have another file by now";
-}
-
-// … at no moment, also not between two looks at what holds.
-TEST_F(ConsentTest, NobodyReadsBeforeThePeerHasToldInThisSession) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(kSecond_ns);
-  part();
-  invite();
-  peer_->settings.reset();
-  peer_->take(HostilePeer::Stance::kSame, 0, 0);
-  bool stood = false;
-  for (int i = 0; i < 20000 && node_->engine->inside().phase() != Phase::kDuplex; ++i) {
-    node_->run(100 * kMicrosecond_ns);
-    stood = stood || node_->engine->inside().session_stands();
-    const bool reads = node_->engine->worker_view().local_reads(*node_->clock);
-    ASSERT_FALSE(stood && reads) << "after " << i << " looks";
-  }
-  EXPECT_EQ(node_->engine->inside().phase(), Phase::kDuplex);
-}
-
 // The word lasts until the witness was told, in this process. A later one does not know who has asked the witness
 // meanwhile, which still names what the peer has, too.
 TEST_F(ConsentTest, AWordThatTheWitnessWasNotToldIsNoConsentForALaterProcess) {
