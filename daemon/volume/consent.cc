@@ -446,9 +446,10 @@ void Consent::refused(WitnessStanding standing, Error why) {
   end(pause_ns_);
 }
 
-// That it could not be asked counts for who asked, and for nobody who asks by now.
+// That it could not be asked counts for who asked, and for nobody who asks by now. (It may be why the right is not wanted any
+// more: a claim that the disk did not take.)
 void Consent::failed(Error why) {
-  if (!is_of_now()) return end(0);
+  if (asked_about_ != core_.stance().alone_right().withdrawals()) return end(0);
   why.retry = Retry::kLater;
   set_standing(WitnessStanding::kUnreachable, why);
   pause_ns_ = std::clamp(pause_ns_ * 2, limits::kWitnessPauseMin_ns, limits::kWitnessPauseMax_ns);
