@@ -249,8 +249,9 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     waiting_copy_ = {verdict, peer};
     return;
   }
-  if (!may_be_left_to(parts_.facts.now(), peer)) core_.stance().peer_counts_no_more();
-  log_.found(cause_of(verdict, parts_.facts.now(), peer));
+  const SyncFacts mine = parts_.facts.now();
+  if (!may_be_left_to(mine, peer)) core_.stance().peer_counts_no_more();
+  log_.found(cause_of(verdict, mine, peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
   // believed either.
