@@ -28,6 +28,12 @@ double sum_of(const json& write_class, const char* stage) {
       count_at(object_at(object_at(write_class, "stages"), stage), "sum_ns"));
 }
 
+double at_peer_of(const json& write_class) {
+  double sum = 0;
+  for (const char* stage : kPeerStages) sum += sum_of(write_class, stage);
+  return sum;
+}
+
 double total_of(const json& write_class) {
   return static_cast<double>(count_at(object_at(write_class, "total"), "sum_ns"));
 }
@@ -129,9 +135,7 @@ std::string full_link(const std::optional<Model>& model) {
 std::string sentence_on(const std::optional<Model>& model, const json& write_class, Others others, bool mixed) {
   const std::string of =
       "Of " + named(write_class) + "'s " + mean(write_class, total_of(write_class)) + ", ";
-  double at_peer = 0;
-  for (const char* stage : kPeerStages) at_peer += sum_of(write_class, stage);
-  if (at_peer == 0)
+  if (at_peer_of(write_class) == 0)
     return of +
            "nothing is waiting for the peer: in simplex, or the local disk was the later of "
            "the two." + (mixed ? "" : " A faster link would not help.");
@@ -175,8 +179,11 @@ std::vector<std::string> latency_verdict(const json& latency) {
   const json classes = array_at(latency, "classes");
   const json* most = nullptr;
   const json* longest_wire = nullptr;
+  bool at_peer = false;
   for (const json& each : classes) {
     if (count_at(each, "writes") == 0) continue;
+    // Not the wire alone: of that, no sample may have seen any.
+    at_peer |= at_peer_of(each) > 0;
     if (most == nullptr || count_at(each, "writes") > count_at(*most, "writes")) most = &each;
     if (longest_wire == nullptr || wire_share(each) > wire_share(*longest_wire))
       longest_wire = &each;
@@ -184,7 +191,6 @@ std::vector<std::string> latency_verdict(const json& latency) {
   if (most == nullptr) return {};
   const Others others = others_beside(latency);
   const std::optional<Model> model = model_of(latency);
-  const bool at_peer = wire_share(*longest_wire) > 0;
   const SimplexPart simplex = simplex_part_of(latency);
   const bool mixed = at_peer && simplex.too_much();
   std::vector<std::string> sentences;
@@ -192,7 +198,7 @@ std::vector<std::string> latency_verdict(const json& latency) {
     sentences.push_back(simplex.what + ", which says nothing of links; " + without_simplex(latency, "latency") + ".");
   if (const std::string full = full_link(model); !full.empty()) sentences.push_back(full);
   sentences.push_back(sentence_on(model, *most, others, mixed));
-  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(model, *longest_wire, others, mixed));
+  if (longest_wire != most && wire_share(*longest_wire) > 0) sentences.push_back(sentence_on(model, *longest_wire, others, mixed));
   if (!at_peer || mixed) return sentences;
   for (const json* each : {most, longest_wire}) {
     const std::string line = on_the_line(latency, *each);
