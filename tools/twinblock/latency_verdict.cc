@@ -198,7 +198,8 @@ std::vector<std::string> latency_verdict(const json& latency) {
     sentences.push_back(simplex.what + ", which says nothing of links; " + without_simplex(latency, "latency") + ".");
   if (const std::string full = full_link(model); !full.empty()) sentences.push_back(full);
   sentences.push_back(sentence_on(model, *most, others, mixed));
-  if (longest_wire != most && wire_share(*longest_wire) > 0) sentences.push_back(sentence_on(model, *longest_wire, others, mixed));
+  if (longest_wire != most && wire_share(*longest_wire) > 0)
+    sentences.push_back(sentence_on(model, *longest_wire, others, mixed));
   if (!at_peer || mixed) return sentences;
   for (const json* each : {most, longest_wire}) {
     const std::string line = on_the_line(latency, *each);
