@@ -401,8 +401,8 @@ void World::check_peer_knows(SimNode& at, const Workload::Request& request) {
                       " would not know that " + at.name() + " is primary" + describe());
 }
 
-// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs
-// longer than the disk timeout; each trouble may cost that once.
+// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs longer than the disk
+// timeout (or, in one request while it does others, kDiskPatience times that); each trouble may cost that once.
 void World::check_wait(SimNode& at, const Workload::Request& request) {
   if (options_.freeze || slow_disks_ || clogged_until_ns_ > request.began_ns ||
       at.pauses_total() != request.pauses || at.paused() ||
@@ -421,6 +421,9 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
   for (const StatusView::Link& link : at.engine().status().links)
     timeout_ns = std::max(timeout_ns, link.silence_limit_ns);
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
+  // A flush there that waits for its record is one request of many that hangs, while the disk of the data gets on.
+  if (metadata_hung_until_ns_[static_cast<size_t>(1 - at.host())] > request.began_ns)
+    timeout_ns = std::max(timeout_ns, limits::kDiskPatience * options_.disk_timeout_ns);
   // Whoever has the only good replica is waited for once more when it is lost.
   const uint64_t once_more_ns = dead_disk_host_ == at.host() ? options_.peer_timeout_ns : 0;
   const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) + once_more_ns +

@@ -51,12 +51,15 @@ void World::inject() {
        }},
       {plan.hang_disk,
        [&] {
-         VirtualDisk& disk = random_.chance(0.8) ? node(host).data() : node(host).metadata();
+         const bool data = random_.chance(0.8);
+         VirtualDisk& disk = data ? node(host).data() : node(host).metadata();
          disk.faults.hung_until_ns =
              scheduler_.now_ns() +
              random_.spread(10 * kMillisecond_ns, std::max(options_.absence_ns, 20 * kSecond_ns));
-         uint64_t& until = hung_until_ns_[static_cast<size_t>(host)];
-         until = std::max(until, disk.faults.hung_until_ns + kSecond_ns);
+         const uint64_t end_ns = disk.faults.hung_until_ns + kSecond_ns;
+         const auto self = static_cast<size_t>(host);
+         hung_until_ns_[self] = std::max(hung_until_ns_[self], end_ns);
+         if (!data) metadata_hung_until_ns_[self] = std::max(metadata_hung_until_ns_[self], end_ns);
          if (Report::verbose()) Report::trace(node(host).name(), "-- a disk hangs");
        }},
       {plan.peer_disk_error, [&] { peer_disk_error(); }},

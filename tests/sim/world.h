@@ -342,7 +342,8 @@ class World {
   std::array<StatusView, 2> before_;         // … since then
   bool slow_disks_ = false;                  // there were any
   bool healed_ = false;  // all faults have ended: what fails since then does so in a story
-  std::array<uint64_t, 2> hung_until_ns_{};  // a disk of that node, with what had queued up
+  std::array<uint64_t, 2> hung_until_ns_{};  // a disk of that node, with what had queued up …
+  std::array<uint64_t, 2> metadata_hung_until_ns_{};  // … and that of its metadata
 };
 
 }  // namespace twinblock::sim
