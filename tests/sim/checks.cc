@@ -422,7 +422,8 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
     timeout_ns = std::max(timeout_ns, link.silence_limit_ns);
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
   // A flush there that waits for its record is one request of many that hangs, while the disk of the data gets on.
-  if (metadata_hung_until_ns_[static_cast<size_t>(1 - at.host())] > request.began_ns)
+  const bool stable = request.client.op == ClientOp::kFlush || request.client.fua;
+  if (stable && metadata_hung_until_ns_[static_cast<size_t>(1 - at.host())] > request.began_ns)
     timeout_ns = std::max(timeout_ns, limits::kDiskPatience * options_.disk_timeout_ns);
   // Whoever has the only good replica is waited for once more when it is lost.
   const uint64_t once_more_ns = dead_disk_host_ == at.host() ? options_.peer_timeout_ns : 0;
