@@ -1,5 +1,5 @@
 // Keeps nbdkit 1.32 and 1.33 alive when a client dies with requests in flight. Preloaded into
-// nbdkit by twinblockd; newer versions have the fault corrected, and then this does nothing.
+// nbdkit by twinblockd; newer versions have the faults corrected, and are run without it.
 //
 // The fault: the worker whose reply the dead client no longer takes marks the connection as dead
 // and gives up its sending side (raw_close() sets sockout to -1). A worker that had looked at the
@@ -12,22 +12,38 @@
 // The lock on sending can't be asked for, so each thread remembers the mutex that it locked last;
 // nbdkit locks no other one between that lock and the assertion. Should this thread not own it,
 // or should any other assertion fail, the process ends as ever.
+//
+// And no client is told of the end of a connection, or of the process, as an error of its request, which the kernel's nbd
+// passes on as an I/O error, and a file system may not survive. A worker of nbdkit 1.32 that has taken the last request
+// of a connection looks at the connection's state after it has given the socket to the next one: which may have found
+// the end of the connection by then (io/posix/hang_up.h brings it about), and so the request is answered with
+// NBD_ESHUTDOWN. Here the connection ends in place of such an answer. A client that comes back sends the request again.
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace {
 
 using LockMutex = int (*)(pthread_mutex_t*);
 using AssertFail = void (*)(const char*, const char*, unsigned, const char*);
+using Send = ssize_t (*)(int, const void*, size_t, int);
 
 // Constant initialisation: other libraries lock before this one's constructors have run.
 constinit std::atomic<LockMutex> g_next_lock{nullptr};
 constinit thread_local pthread_mutex_t* t_locked_last = nullptr;
+constinit std::atomic<Send> g_next_send{nullptr};
+// What this thread sends next: nbdkit sends each part of an answer by a call of its own.
+enum class Part { kHead, kBytes, kError };
+constinit thread_local Part t_part = Part::kHead;
 
 template <typename Function>
 Function next(const char* name) {
@@ -36,6 +52,31 @@ Function next(const char* name) {
 
 bool owned_by_this_thread(const pthread_mutex_t* mutex) {
   return mutex != nullptr && mutex->__data.__lock != 0 && mutex->__data.__owner == gettid();
+}
+
+uint32_t number_at(const void* bytes, size_t offset) {
+  uint32_t number = 0;
+  std::memcpy(&number, static_cast<const char*>(bytes) + offset, sizeof number);
+  return ntohl(number);
+}
+
+// The NBD protocol, "Transmission phase" (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
+bool says_shutdown(const void* bytes, size_t length, int flags) {
+  constexpr uint32_t kSimpleReply = 0x67446698, kStructuredReply = 0x668e33ef, kShutdown = 108;
+  constexpr uint32_t kErrorTypes = 1u << 15;  // the type stands in the lower half, behind the flags
+  const Part part = std::exchange(t_part, Part::kHead);
+  if (part == Part::kBytes) {
+    if ((flags & MSG_MORE) != 0) t_part = Part::kBytes;
+    return false;
+  }
+  if (part == Part::kError) return length >= 6 && number_at(bytes, 0) == kShutdown;
+  if (length == 16 && number_at(bytes, 0) == kSimpleReply) {
+    if ((flags & MSG_MORE) != 0) t_part = Part::kBytes;
+    return number_at(bytes, 4) == kShutdown;
+  }
+  if (length == 20 && number_at(bytes, 0) == kStructuredReply && (flags & MSG_MORE) != 0)
+    t_part = (number_at(bytes, 4) & kErrorTypes) != 0 ? Part::kError : Part::kBytes;
+  return false;
 }
 
 }  // namespace
@@ -68,4 +109,18 @@ extern "C" [[noreturn, gnu::visibility("default")]] void __assert_fail(const cha
   if (const auto fail = next<AssertFail>("__assert_fail"); fail != nullptr)
     fail(assertion, file, line, function);
   std::abort();
+}
+
+extern "C" [[gnu::visibility("default")]] ssize_t send(int fd, const void* bytes, size_t length, int flags) {
+  if (says_shutdown(bytes, length, flags)) {
+    shutdown(fd, SHUT_RDWR);
+    errno = EPIPE;
+    return -1;
+  }
+  Send pass = g_next_send.load(std::memory_order_relaxed);
+  if (pass == nullptr) {
+    pass = next<Send>("send");
+    g_next_send.store(pass, std::memory_order_relaxed);
+  }
+  return pass(fd, bytes, length, flags);
 }
