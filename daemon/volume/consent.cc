@@ -202,10 +202,10 @@ void Consent::take_word(Then then) {
       failed.retry = Retry::kWhenMended;
       return then(std::move(failed));
     }
-    // The word was about a peer that was away.
+    // The word was about a peer that was away. But it may have been given twice, and count by now.
     if (core_.stance().alone_right().withdrawals() != given) {
-      then(Error{core_.peer + " is back meanwhile", "see twinblock status " + core_.config.volume, EBUSY});
-      return;
+      if (core_.stance().may_promise_alone() && !core_.session.up()) return then(std::nullopt);
+      return then(Error{core_.peer + " is back meanwhile", "see twinblock status " + core_.config.volume, EBUSY});
     }
     core_.stance().alone_right().withdraw();  // what is under way is void
     core_.stance().alone_right().grant_by_word();

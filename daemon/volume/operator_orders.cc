@@ -90,16 +90,15 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
                 EBUSY});
     return;
   }
-  core.stance().operator_lets_go_on();
-  core.log.log(Severity::kWarning,
-               "going on alone by the operator's order, until " + core.peer + " is back");
-  core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
-  const auto go_on = [this, reply](std::optional<Error> error) {
+  const auto go_on = [this, &core, reply](std::optional<Error> error) {
     if (error) {
       reply(*std::move(error));
       return;
     }
-    const std::string& peer = parts_.core.peer;
+    const std::string& peer = core.peer;
+    core.stance().operator_lets_go_on();
+    core.log.log(Severity::kWarning, "going on alone by the operator's order, until " + peer + " is back");
+    core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
     release_held(parts_);
     reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
   };
@@ -157,6 +156,12 @@ std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {
 }
 
 void OperatorOrders::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
+  // It would hold up the next one of which this node is the source, which nobody has in mind.
+  if (const Core& core = parts_.core; pace == ResyncPace::kPause && core.phase().being_resynced()) {
+    reply(Error{core.peer + " is the source of this resync, and sets its pace",
+                "give the order on " + core.peer + ": twinblock resync " + core.config.volume + " pause", EBUSY});
+    return;
+  }
   std::string said = apply(pace, bytes_per_s);
   parts_.core.events().tell("resync-pace", {{"reason", said}});
   parts_.resync.pace_changed();

@@ -111,9 +111,11 @@ void PeerSnapshot::answer_late() {
   silence_->arm(patience_ns());
 }
 
-// Nothing is asked here while whoever ordered it flushes on, and waits then for what clients had begun to write.
+// Nothing is asked here while whoever ordered it flushes on, and waits then for what clients had begun to write; nor while it
+// keeps its own copy, and may have this one dropped when it could not.
 uint64_t PeerSnapshot::patience_ns() const {
   const uint64_t timeout_ns = core_.config.copies.timeout_ns;
+  if (part_->step == SnapshotStep::kKeep) return 2 * timeout_ns;
   if (part_->step != SnapshotStep::kFlush) return timeout_ns;
   return std::max(timeout_ns, limits::kSnapshotFlushMax_ns + limits::kSnapshotHoldMax_ns);
 }

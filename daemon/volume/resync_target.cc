@@ -196,6 +196,8 @@ void ResyncTarget::become_half_copied(const metadata::Generations& told) {
 // if it knew of any (decide()). Writes may follow at once: the source takes this node for whole when
 // it is told to be.
 void ResyncTarget::become_whole(const metadata::Generations& told) {
+  // Whose blocks were the bad ones of a repair does not matter where all are the source's.
+  if (core_.session.handshake().last_verdict() == Verdict::kTargetOfAll) core_.state().set_repairing(false);
   core_.state().become_whole(told, parts_.facts.boot());
   parts_.disks.copied_anew();
   core_.differences().clear_all();

@@ -322,12 +322,14 @@ TEST_F(XfsCopiesTest, a_copy_that_is_not_durable_is_none) {
   fail_to_sync(copy + ".part");
   EXPECT_TRUE(says(run(CopyStep::kBeforeResync), copy + ".part"));
   EXPECT_FALSE(exists(copy));
+  EXPECT_FALSE(exists(copy + ".part")) << "nobody else would remove it";
   fail_to_sync(snapshot + ".part");
   ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
   EXPECT_TRUE(says(run(CopyStep::kKeepSnapshot, "monday"), snapshot + ".part"));
   EXPECT_FALSE(exists(snapshot));
   fail_to_sync(mount_);
   EXPECT_TRUE(says(run(CopyStep::kBeforeResync), mount_));
+  EXPECT_FALSE(exists(copy));
 }
 
 // It is looked for when a snapshot is taken; somebody may put something there after that.
@@ -375,6 +377,35 @@ TEST_F(XfsCopiesTest, a_snapshot_that_was_kept_when_its_time_was_over_goes) {
   EXPECT_TRUE(says(said.get_future().get(), "did not end within"));
   EXPECT_TRUE(soon([&] { return !exists(place); }));
   loop_.call([&] { copies_.reset(); });  // waits for it
+}
+
+// So did that of a resync: in the last thing that is done, or when that was done and the loop had not heard of it.
+TEST_F(XfsCopiesTest, a_copy_that_was_kept_when_its_time_was_over_goes) {
+  CopyWays ways = reflinks();
+  ways.timeout_ns = 300 * kMillisecond_ns;
+  for (const bool hangs : {false, true}) {
+    noted_syncs().clear();
+    make(ways, backing_);
+    const std::string copy = copies_->place(CopyStep::kBeforeResync, "");
+    std::atomic<bool> over{!hangs};
+    noted_syncs().before = [&](const std::string& path) {
+      while (!over && path == mount_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return 0;
+    };
+    std::promise<Status> said;
+    std::future<Status> told = said.get_future();
+    loop_.call([&] {
+      copies_->begin(CopyStep::kBeforeResync, "", [&](Status status) { said.set_value(std::move(status)); });
+      if (hangs) return;
+      EXPECT_TRUE(soon([&] { return noted_syncs().had(mount_); }));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(2 * ways.timeout_ns));
+    });
+    EXPECT_TRUE(says(told.get(), "did not end within"));
+    over = true;
+    EXPECT_TRUE(soon([&] { return !exists(copy); })) << hangs;
+    loop_.call([&] { copies_.reset(); });  // waits for it
+  }
+  noted_syncs().clear();
 }
 
 // Nobody waits for a disk that hangs; and what comes of it later is not taken for the copy that was asked for.

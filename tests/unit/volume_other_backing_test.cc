@@ -293,5 +293,32 @@ TEST_F(OtherBackingTest, ABackingThatWasCopiedTogetherWithItsRecordIsKnownByThat
   EXPECT_FALSE(node_->engine->status().mine.moved_together) << "the last record says nothing of where it lay";
 }
 
+// Whose blocks were the bad ones when a repair was cut off matters no more where all are the peer's, and does where some are.
+TEST_F(OtherBackingTest, ARepairThatWasCutOffIsPastWhenAllIsThePeers) {
+  record_.repairing = true;
+  begin_with(record_, kOther);
+  ASSERT_NO_FATAL_FAILURE(be_filled());
+  EXPECT_FALSE(on_record().repairing);
+  EXPECT_FALSE(node_->engine->status().repair_cut_off);
+  begin_with(record_, kRight);
+  meet(HostilePeer::Stance::kNewer, true);
+  tell(wire::kGenerationInconsistent);
+  tell(wire::kGenerationConsistent);
+  ASSERT_FALSE(on_record().inconsistent);
+  EXPECT_TRUE(on_record().repairing);
+}
+
+// The next one of which this node is the source would stand still, which nobody has in mind then.
+TEST_F(OtherBackingTest, ATargetDoesNotPauseItsResync) {
+  begin_with(record_, kOther);
+  meet(HostilePeer::Stance::kSame, true);
+  tell(wire::kGenerationInconsistent);
+  std::string refused;
+  node_->engine->orders().set_resync_pace(ResyncPace::kPause, 0, [&refused](const Result<std::string>& said) {
+    if (!said) refused = said.error().action;
+  });
+  EXPECT_EQ(refused, "give the order on beta: twinblock resync r0 pause");
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

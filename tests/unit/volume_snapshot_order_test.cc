@@ -174,7 +174,7 @@ TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
   for (const auto step : {wire::SnapshotStep::kFlush, wire::SnapshotStep::kTake, wire::SnapshotStep::kKeep})
     (void)hear(step, ++number);
   EXPECT_NE(why_not("tuesday"), "") << "it may still be dropped";
-  node_->run(config_.copies.timeout_ns + kSecond_ns);
+  node_->run(2 * config_.copies.timeout_ns);
   EXPECT_EQ(why_not("tuesday"), "");
 }
 
@@ -211,6 +211,17 @@ TEST_F(SnapshotOrderTest, IsNotTakenBesideARepair) {
   ASSERT_FALSE(node_->engine->status().verify.active);
   EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos)
       << "the peer may still write what it was sent";
+}
+
+// The peer keeps its own for as long, and fails.
+TEST_F(SnapshotOrderTest, OfThePeersThatIsKeptIsDroppedWhenThePeersIsNot) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), 0u);
+  EXPECT_EQ(hear(wire::SnapshotStep::kTake, 2), 0u);
+  EXPECT_EQ(hear(wire::SnapshotStep::kKeep, 3), 0u);
+  node_->run(config_.copies.timeout_ns + kSecond_ns);
+  EXPECT_EQ(hear(wire::SnapshotStep::kDrop, 4), 0u);
+  EXPECT_EQ(copies_.count(CopyStep::kDropSnapshot), 1);
 }
 
 // The operator was told of it.

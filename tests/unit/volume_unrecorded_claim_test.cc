@@ -1,8 +1,11 @@
 // What a node may tell the witness while its claim is not on record, or is just being recorded: an engine on virtual parts,
 // and an entry that is told and replaced by hand.
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "volume_consent_support.h"
 
@@ -21,6 +24,10 @@ class UnrecordedClaimTest : public ConsentTest {
     peer_->settings = make_settings(config_);
     peer_->take(HostilePeer::Stance::kBlank, 0, 0);
     peer_->dial(0);
+  }
+  [[nodiscard]] bool told(const std::string& event) const {
+    const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
+    return std::ranges::any_of(all, [&event](const Event& each) { return each.name == event; });
   }
   // A process of a node that was primary when its last one ended, on this boot of its host.
   void begin_again() {
@@ -75,6 +82,34 @@ TEST_F(UnrecordedClaimTest, WhileTheOperatorsWordIsRecordedNobodyAsksTheWitnessT
   node_->run(kLong_ns);
   EXPECT_TRUE(promoted());
   EXPECT_EQ(on_record().term, kTerm) << "it goes on as if its process had stood still";
+}
+
+// The second time, perhaps, because the first one takes long. Nor is it told before it is on record.
+TEST_F(UnrecordedClaimTest, AWordThatIsGivenTwiceIsRefusedNeitherTime) {
+  begin();
+  order({true, true});
+  ASSERT_TRUE(promoted());
+  write();
+  meet();
+  node_->run(5 * kSecond_ns);
+  witness_.fails = true;
+  part();
+  write();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  int done = 0;
+  std::string refused;
+  for (int times = 0; times < 2; ++times)
+    node_->engine->orders().go_on_alone(true, [&](const Result<std::string>& said) {
+      ++done;
+      if (!said) refused = said.error().what;
+    });
+  node_->run(500 * kMillisecond_ns);
+  EXPECT_EQ(done, 0);
+  EXPECT_FALSE(told("went-on-alone")) << "it is not on record";
+  node_->run(5 * kSecond_ns);
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(refused, "");
+  EXPECT_TRUE(told("went-on-alone"));
 }
 
 }  // namespace

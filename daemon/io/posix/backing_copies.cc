@@ -148,8 +148,10 @@ void BackingCopies::answer(const std::shared_ptr<Step>& step, Status status) {
 void BackingCopies::tell(Step& step, const Status& status) {
   if (!step.done) {
     // It was told that there is none.
-    if (status && step.step == CopyStep::kKeepSnapshot && step.way.reflink)
-      begin(CopyStep::kDropSnapshot, step.name, [](const Status&) {});
+    if (!status || !step.way.reflink) return;
+    if (step.step == CopyStep::kKeepSnapshot) begin(CopyStep::kDropSnapshot, step.name, [](const Status&) {});
+    // What was begun since may have put another one in its place.
+    if (step.step == CopyStep::kBeforeResync && &step == step_.get()) begin(CopyStep::kAfterResync, "", [](const Status&) {});
     return;
   }
   if (&step == step_.get()) deadline_->disarm();
@@ -205,9 +207,13 @@ Status BackingCopies::by_reflink(const Step& step) {
   const std::string part = part_of(path);
   switch (step.step) {
     case CopyStep::kBeforeResync: {
-      Status copied = reflink(of_.backing, part);
+      if (Status copied = reflink(of_.backing, part); !copied) return copied;
       bool named = false;
-      return copied ? keep_reflink(part, path, true, step.given_up, named) : copied;
+      Status kept = keep_reflink(part, path, true, step.given_up, named);
+      if (kept && !step.given_up) return kept;
+      // It is told that there is none: nobody else would remove it, and it holds on to what is overwritten.
+      (void)remove_file(named ? path : part);
+      return kept ? Error{path + " came too late", "", ETIMEDOUT} : kept;
     }
     case CopyStep::kAfterResync:
       return remove_file(path);
