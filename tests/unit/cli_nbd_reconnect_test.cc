@@ -139,13 +139,16 @@ TEST_F(NbdReconnect, AConnectionThatIsNotOnRecordIsEndedToo) {
   EXPECT_EQ(hang_ups_, 2);
 }
 
-// It may have ended the connection, or be about to: a second order would find none, or the one that follows.
+// It may have ended the connection, or be about to: a second order would find none, or the one that follows. And who is
+// given a connection beside it may have that one ended.
 TEST_F(NbdReconnect, WhoIsStillAtAConnectionIsLeftAlone) {
   const Result<std::optional<FateVerdict>> done = look_after_a_growth_of(identify_process(1), true);
   ASSERT_TRUE(done.ok()) << done.error().what;
-  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_EQ(done.value()->fate, Fate::kWait);
+  EXPECT_NE(done.value()->why.find("process 1 "), std::string::npos) << done.value()->why;
   EXPECT_EQ(hang_ups_, 0);
-  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 1);
 }
 
 // The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/nbd-netlink.h>
 #include <unistd.h>
 
 #include <atomic>

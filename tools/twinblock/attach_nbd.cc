@@ -85,6 +85,16 @@ void note_server(Attachment& attachment, const Served& served) {
   attachment.client_pid = getpid();
 }
 
+// Nobody has ended the device, or taken it away, since it was as `device` says.
+bool is_note_of(const std::optional<Attachment>& note, const Attachment& device) {
+  return note.has_value() && note->ended.empty() && note->device == device.device && note->nbd_pid == device.nbd_pid;
+}
+
+// While it has no server on record, a device is in the hands of who is to connect it, which others leave alone.
+bool is_in_hand(const Attachment& note) { return note.server.pid == 0 && note.hung_up_by.pid == getpid(); }
+
+FateVerdict another_is_at_it() { return {Fate::kReconnect, "another process is connecting it"}; }
+
 // The first device that is nobody's.
 Status take_free_device(const HostPaths& host, const std::string& stem, NbdDeviceSetup& setup,
                         int fd, Attachment& attachment) {
@@ -219,17 +229,27 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
 
 Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment) {
-  const Result<std::optional<Attachment>> now = read_attachment(stem);
-  if (!now) return now.error();
-  // Somebody else is at it.
-  if (!now.value().has_value() || now.value()->server.pid != attachment.server.pid)
-    return FateVerdict{Fate::kKeep, ""};
-  // A device without a server is one that is to be reconnected, whoever looks after it next.
-  const ProcessId server = std::exchange(attachment.server, ProcessId{});
-  attachment.hung_up_by = identify_process(getpid());
-  if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+  const ProcessId server = attachment.server;
+  {
+    // `attach --stay` and `grow` see the same size at the same time.
+    const HeldNote held(stem);
+    const Result<std::optional<Attachment>> now = read_attachment(stem);
+    if (!now) return now.error();
+    if (!is_note_of(now.value(), attachment)) return FateVerdict{Fate::kKeep, ""};
+    if (now.value()->server.pid != server.pid) return another_is_at_it();
+    // A device without a server is one that is to be reconnected, whoever looks after it next.
+    attachment.server = {};
+    attachment.hung_up_by = identify_process(getpid());
+    if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+  }
   const Result<uint64_t> ended = hang_up(control, client_of(attachment));
   if (ended && ended.value() > 0) return reconnect_nbd_device(host, ask, stem, attachment);
+  const HeldNote held(stem);
+  const Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  if (!is_note_of(now.value(), attachment)) return FateVerdict{Fate::kKeep, ""};
+  // Whoever has it in hand by now may have ended the connection that was not found.
+  if (!is_in_hand(*now.value())) return another_is_at_it();
   // Its connection lives, and serves what is not new.
   attachment.server = server;
   attachment.hung_up_by = {};
@@ -239,19 +259,25 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
                  "to use what is new of the volume, detach it and attach it again");
 }
 
-Status finish_hang_up(const std::string& control, const std::string& stem) {
-  const Result<std::optional<Attachment>> now = read_attachment(stem);
+Result<pid_t> finish_hang_up(const std::string& control, const std::string& stem) {
+  // Of several who find that one does it: what another one has ended might else be the connection that follows.
+  const HeldNote held(stem);
+  Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();
-  if (!now.value().has_value() || now.value()->server.pid != 0) return ok_status();
+  if (!now.value().has_value() || now.value()->server.pid != 0) return pid_t{0};
+  Attachment& note = *now.value();
   // Who is still at it would find that the connection has gone, and say that there is none, or end the one after it.
-  const ProcessId& by = now.value()->hung_up_by;
-  if (by.pid != getpid() && process_runs(by)) return ok_status();
-  const pid_t client = client_of(*now.value());
+  const ProcessId by = note.hung_up_by;
+  if (by.pid != getpid() && process_runs(by)) return by.pid;
+  const pid_t client = client_of(note);
   Result<uint64_t> ended = hang_up(control, client);
   // It may have made a connection of its own, too, of which it could not tell any more.
   if (ended && by.pid != 0 && by.pid != client) ended = hang_up(control, by.pid);
   if (!ended) return ended.error();
-  return ok_status();
+  // Not before: whoever finds that this process has ended as well has to know whose connection there may be.
+  note.hung_up_by = identify_process(getpid());
+  if (const Status noted = update_attachment(stem, note); !noted) return noted.error();
+  return pid_t{0};
 }
 
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
