@@ -127,5 +127,87 @@ TEST_F(NbdInHand, OfTwoWhoFindAGrowthThatWasCutOffOneEndsTheConnection) {
   EXPECT_TRUE(process_runs(note_of_the_other.server));
 }
 
+// Whoever finds that this process has ended then knows whose connection the kernel may have, and has it ended.
+TEST_F(NbdInHand, WhatTheKernelIsAboutToTakeIsOnRecord) {
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    EXPECT_TRUE(note.ok() && note.value());
+    EXPECT_EQ(note.value()->server.pid, 0);
+    EXPECT_EQ(note.value()->hung_up_by.pid, getpid());
+    EXPECT_TRUE(process_runs(note.value()->hung_up_by));
+    take_the_socket(order);
+    return 0;
+  };
+  ASSERT_TRUE(reconnect([this] { return Result<json>(node_status("primary", 5, getpid())); }).ok());
+  EXPECT_EQ(read_attachment(stem_).value()->server.pid, getpid());
+  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
+}
+
+// Else nobody could connect it as long as this process, which may be the device's unit, lives. What it had in hand before
+// stays there: that connection has ended.
+TEST_F(NbdInHand, WhatTheKernelRefusesIsInNobodysHand) {
+  nbd_kernel().answer = [](const NbdOrder&) { return -NLE_PERM; };
+  const json status = node_status("primary", 5, getpid());
+  const auto expect_the_note_of_before = [&] {
+    EXPECT_FALSE(reconnect([&] { return Result<json>(status); }).ok());
+    EXPECT_EQ(to_json(*read_attachment(stem_).value()), to_json(attachment_));
+    EXPECT_EQ(notes(), 1);
+  };
+  expect_the_note_of_before();
+  ASSERT_TRUE(remove_attachment(stem_).ok());
+  attachment_.server = {};
+  attachment_.hung_up_by = identify_process(getpid());
+  expect_the_note_of_before();
+  EXPECT_EQ(nbd_kernel().orders.size(), 2u);
+}
+
+// Its answer was lost, say.
+TEST_F(NbdInHand, WhatTheKernelHasTakenIsOnRecordWhateverItSays) {
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    take_the_socket(order);
+    return -NLE_NOMEM;
+  };
+  const Result<FateVerdict> verdict = reconnect([this] { return Result<json>(node_status("primary", 5, getpid())); });
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_EQ(read_attachment(stem_).value()->server.pid, getpid());
+}
+
+// While this one negotiated with the node. `is`: how the note is then.
+TEST_F(NbdInHand, ADeviceIsLeftToWhoWasFaster) {
+  Attachment begun = attachment_;
+  begun.server = {};
+  begun.hung_up_by = identify_process(1);
+  Attachment connected = attachment_;
+  connected.server = identify_process(getpid());
+  const json status = node_status("primary", 5, getpid());
+  for (const Attachment& is : {begun, connected}) {
+    ASSERT_TRUE(remove_attachment(stem_).ok());
+    asked_ = 0;
+    const Result<FateVerdict> verdict = reconnect([&]() -> Result<json> {
+      if (++asked_ == 2) {
+        EXPECT_TRUE(update_attachment(stem_, is).ok());
+      }
+      return status;
+    });
+    ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+    EXPECT_EQ(verdict.value().fate, is.server.pid == 0 ? Fate::kReconnect : Fate::kKeep);
+    EXPECT_TRUE(nbd_kernel().orders.empty());
+    EXPECT_EQ(to_json(*read_attachment(stem_).value()), to_json(is));
+  }
+}
+
+// It would be on record again, and be in the way of the next attach.
+TEST_F(NbdInHand, ADeviceThatWasDetachedMeanwhileIsNotConnected) {
+  const Result<FateVerdict> verdict = reconnect([this]() -> Result<json> {
+    if (++asked_ == 2) {
+      EXPECT_TRUE(remove_attachment(stem_).ok());
+    }
+    return node_status("primary", 5, getpid());
+  });
+  EXPECT_FALSE(verdict.ok());
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_EQ(notes(), 0);
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -233,6 +233,7 @@ TEST_F(NbdReconnect, APromotionBetweenTwoAttemptsEndsTheDevice) {
   EXPECT_EQ(verdict.value().fate, Fate::kEnd);
   EXPECT_EQ(nbd_kernel().orders.size(), 1u);
   EXPECT_EQ(notes(), 1) << "that of a connection that came to nothing is gone";
+  EXPECT_EQ(to_json(*read_attachment(stem_).value()), to_json(attachment_));
 }
 
 // Who answered need not be who has the connection.
