@@ -16,6 +16,7 @@
 #include "scripted_node.h"
 #include "twinblock/attach.h"
 #include "twinblock/attach_nbd.h"
+#include "twinblock/exit_status.h"
 
 namespace twinblock {
 namespace {
@@ -68,8 +69,8 @@ TEST_F(NbdInHand, WhoIsStillAtAConnectionIsWaitedFor) {
   EXPECT_TRUE(nbd_kernel().orders.empty());
 }
 
-// `grow` and the device's unit see the same larger size. The connection that one of them has ended must not be on record
-// because the other one found none to end: nobody would make the next one.
+// `grow` and the device's unit see the same larger size. The connection that one of them has ended must not be on
+// record because the other one found none to end: nobody would make the next one.
 TEST_F(NbdInHand, OfTwoWhoMakeADeviceLargerOneEndsItsConnection) {
   attachment_.server = identify_process(getpid());
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
@@ -108,6 +109,28 @@ TEST_F(NbdInHand, WhatAnotherOneHasInHandIsNotWrittenOver) {
   EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 1);
 }
 
+// The node may end the connection yet, as it goes on with what it was told in its last moment, or too late.
+TEST_F(NbdInHand, WhatTheNodeDoesNotAnswerMayHaveBeenDone) {
+  attachment_.server = identify_process(getpid());
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  const json status = node_status("primary", 5, getpid());
+  Attachment attachment = attachment_;
+  const Result<FateVerdict> done =
+      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control_, stem_, attachment);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, kExitUnreachable);
+  EXPECT_EQ(read_attachment(stem_).value()->server.pid, 0);
+  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, getpid()) << "whoever looks next ends it";
+  // One that says no has not.
+  ASSERT_TRUE(update_attachment(stem_, attachment_).ok());
+  const ScriptedNode node(control_, [](const std::string&, const json&) -> std::optional<std::string> {
+    return ScriptedNode::refusal("no such verb", "");
+  });
+  attachment = attachment_;
+  EXPECT_FALSE(grow_nbd_device(host_, [&status] { return Result<json>(status); }, control_, stem_, attachment).ok());
+  EXPECT_EQ(read_attachment(stem_).value()->server.pid, getpid());
+}
+
 // Where both had one process' connections ended, and that was one of the two, its next one might be among them.
 TEST_F(NbdInHand, OfTwoWhoFindAGrowthThatWasCutOffOneEndsTheConnection) {
   attachment_.server = {};
@@ -143,8 +166,8 @@ TEST_F(NbdInHand, WhatTheKernelIsAboutToTakeIsOnRecord) {
   EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
 }
 
-// Else nobody could connect it as long as this process, which may be the device's unit, lives. What it had in hand before
-// stays there: that connection has ended.
+// Else nobody could connect it as long as this process, which may be the device's unit, lives. What it had in hand
+// before stays there: that connection has ended.
 TEST_F(NbdInHand, WhatTheKernelRefusesIsInNobodysHand) {
   nbd_kernel().answer = [](const NbdOrder&) { return -NLE_PERM; };
   const json status = node_status("primary", 5, getpid());

@@ -296,6 +296,8 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
   }
   const Result<uint64_t> ended = hang_up(control, client_of(attachment));
   if (ended && ended.value() > 0) return reconnect_nbd_device(host, ask, stem, attachment);
+  // A node that has not answered may end it yet: it stays in this process's hands, and whoever looks next sees to it.
+  if (!ended && ended.error().code == kExitUnreachable) return ended.error();
   const HeldNote held(stem);
   const Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();

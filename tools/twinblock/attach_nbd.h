@@ -37,9 +37,9 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing);
 
 // Connects the device with the node's process of now, where its fate is to be reconnected: what
-// became of it. kKeep: it is connected, `why` says with whom where that was done now. kReconnect: another process has it
-// in hand; to be tried again, beginning with finish_hang_up(). Errors: the node or the kernel refused; the device is as
-// it was. A node that refuses because its promotion is another one is no error.
+// became of it. kKeep: it is connected, `why` says with whom where that was done now. kReconnect: another process has
+// it in hand; to be tried again, beginning with finish_hang_up(). Errors: the node or the kernel refused, or it was
+// detached meanwhile; the device is as it was. A node that refuses because its promotion is another one is no error.
 Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
                                          const std::string& stem, Attachment& attachment);
 
