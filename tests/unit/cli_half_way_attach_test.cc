@@ -78,16 +78,6 @@ class HalfWayAttach : public testing::Test {
     std::filesystem::remove(attribute);
     ASSERT_EQ(mkfifo(attribute.c_str(), 0600), 0);
   }
-  // Somebody waits for the note that another one holds.
-  [[nodiscard]] bool note_is_waited_for() const {
-    struct stat info {};
-    if (stat(attachment_path(stem_).c_str(), &info) != 0) return false;
-    const std::string inode = ":" + std::to_string(info.st_ino) + " ";
-    std::ifstream locks("/proc/locks");
-    for (std::string line; std::getline(locks, line);)
-      if (line.find("-> FLOCK") != std::string::npos && line.find(inode) != std::string::npos) return true;
-    return false;
-  }
 
   static constexpr uint64_t kNever_ns = static_cast<uint64_t>(kNever.count()) * kSecond_ns;
   const TemporaryDirectory directory_;
@@ -148,7 +138,7 @@ TEST_F(HalfWayAttach, WhoFindsItLateLeavesTheNoteOfWhoWasFaster) {
     late = look(node_status());
     ended = true;
   });
-  EXPECT_TRUE(soon([&] { return ended || note_is_waited_for(); }));
+  EXPECT_TRUE(soon([&] { return ended || note_is_waited_for(stem_); }));
   EXPECT_FALSE(ended);
   attachment_.complete = true;
   attachment_.nbd_pid = 77;
@@ -172,12 +162,12 @@ TEST_F(HalfWayAttach, ItsNoteIsHeldByOneAfterTheOther) {
     const HeldNote held(stem_);
     is_held = true;
   });
-  EXPECT_TRUE(soon([&] { return is_held || note_is_waited_for(); }));
+  EXPECT_TRUE(soon([&] { return is_held || note_is_waited_for(stem_); }));
   EXPECT_FALSE(is_held);
   EXPECT_TRUE(update_attachment(stem_, attachment_).ok());
   std::optional<HeldNote> second(std::in_place, stem_);
   first.reset();
-  EXPECT_TRUE(soon([&] { return is_held || note_is_waited_for(); }));
+  EXPECT_TRUE(soon([&] { return is_held || note_is_waited_for(stem_); }));
   EXPECT_FALSE(is_held);
   second.reset();
   thread.join();

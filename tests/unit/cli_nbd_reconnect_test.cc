@@ -1,5 +1,4 @@
 // Between the question how a node is and the connection that the kernel is given, the node may become another one.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/nbd-netlink.h>
 #include <netlink/errno.h>
@@ -9,7 +8,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,12 +17,11 @@
 #include <vector>
 
 #include "base/units.h"
-#include "io/posix/descriptor.h"
 #include "nbd3_support.h"
 #include "nbd_kernel.h"
+#include "nbd_reconnect_support.h"
 #include "nbd_server.h"
 #include "scripted_node.h"
-#include "temporary_directory.h"
 #include "twinblock/attach.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/detach.h"
@@ -33,121 +30,6 @@
 
 namespace twinblock {
 namespace {
-
-using nlohmann::json;
-
-constexpr uint64_t kSizeBytes = NbdServer::kSizeBytes;
-
-// A host with /dev/nbd3, whose node was restarted: its successor is this process.
-class NbdReconnect : public testing::Test {
- protected:
-  NbdReconnect() {
-    nbd_kernel() = {};
-    put(host_.sys + "/block/nbd3/pid", "77\n");
-    put(host_.sys + "/block/nbd3/backend", "twinblock/r0\n");
-    attachment_ = attached_nbd3(host_);
-    attachment_.server.start_ticks += 1;  // that process has ended
-  }
-  ~NbdReconnect() override { nbd_kernel() = {}; }
-
-  [[nodiscard]] json node_status(const char* role, uint64_t term, pid_t pid) const {
-    return {{"node", "alpha"}, {"role", role}, {"term", term}, {"pid", pid}, {"nbd", "nbd+unix:///r0?socket=" + path_}};
-  }
-  // The node is as the first of them says until it has been asked that often, and then as the second one says.
-  AskStatus changes(int after, const json& first, const json& second) {
-    return [this, after, first, second]() -> Result<json> { return ++asked_ > after ? second : first; };
-  }
-  Result<FateVerdict> reconnect(const AskStatus& ask) {
-    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
-    return reconnect_nbd_device(host_, ask, stem_, attachment_);
-  }
-  void expect_that_another_one_is_not_taken(const json& now) {
-    const Result<FateVerdict> verdict = reconnect(changes(1, node_status("primary", 5, getpid()), now));
-    ASSERT_FALSE(verdict.ok());
-    EXPECT_EQ(verdict.error().code, kExitUnreachable);
-    EXPECT_TRUE(nbd_kernel().orders.empty());
-  }
-  // The note of the device, and what is left of others.
-  [[nodiscard]] int notes() const {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_.path()))
-      count += entry.path().string().starts_with(stem_ + ".attach") ? 1 : 0;
-    return count;
-  }
-  static std::string word_of(const std::string& path) {
-    std::ifstream file(path);
-    std::string word;
-    file >> word;
-    return word;
-  }
-  // As the kernel does with a socket that it works with.
-  void take_the_socket(const NbdOrder& order) {
-    ASSERT_EQ(order.sockets.size(), 1u);
-    taken_.emplace(::fcntl(order.sockets[0], F_DUPFD_CLOEXEC, 0));
-  }
-
-  // The device is in use, and half as large as its volume has become. The node ends its connection when it is told to.
-  void make_volume_larger() {
-    attachment_.server = identify_process(getpid());
-    put(host_.sys + "/block/nbd3/size", "8192\n");  // in sectors
-    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
-    node_.emplace(control_, [this](const std::string& verb, const json& args) -> std::optional<std::string> {
-      EXPECT_EQ(verb, "hang-up");
-      EXPECT_EQ(args["pid"], attachment_.nbd_pid);
-      const Result<std::optional<Attachment>> note = read_attachment(stem_);
-      EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
-      EXPECT_EQ(note.value()->hung_up_by.pid, getpid());
-      return ScriptedNode::good({{"connections", 1}});
-    });
-    nbd_kernel().answer = [this](const NbdOrder& order) {
-      if (order.sockets.size() == 1) take_the_socket(order);
-      return 0;
-    };
-  }
-  // No server is on record: who was to end the connection, so that another one takes its place, had got that far. The
-  // node ends it when it is told to, and the kernel takes no other one before. `by`: who it was.
-  Result<std::optional<FateVerdict>> look_after_a_growth_of(const ProcessId& by, bool has_ended) {
-    attachment_.server = {};
-    attachment_.hung_up_by = by;
-    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
-    hung_up_ = has_ended;
-    node_.emplace(control_, [this](const std::string& verb, const json& args) -> std::optional<std::string> {
-      EXPECT_EQ(verb, "hang-up");
-      EXPECT_EQ(args["pid"], hang_ups_ == 0 ? attachment_.nbd_pid : attachment_.hung_up_by.pid);
-      ++hang_ups_;
-      return ScriptedNode::good({{"connections", hung_up_.exchange(true) ? 0 : 1}});
-    });
-    nbd_kernel().answer = [this](const NbdOrder& order) {
-      if (hung_up_) take_the_socket(order);
-      return 0;
-    };
-    json status = node_status("primary", 5, getpid());
-    status["control"] = control_;
-    std::optional<Attachment> existing = attachment_;
-    return revive(host_, [status] { return Result<json>(status); }, stem_, existing);
-  }
-  void expect_that_it_has_grown() const {
-    ASSERT_EQ(nbd_kernel().orders.size(), 2u);
-    EXPECT_EQ(nbd_kernel().orders[0].sockets.size(), 1u);
-    EXPECT_EQ(nbd_kernel().orders[1].attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
-    const Result<std::optional<Attachment>> note = read_attachment(stem_);
-    ASSERT_TRUE(note.ok() && note.value());
-    EXPECT_TRUE(process_runs(note.value()->server));
-  }
-
-  const TemporaryDirectory directory_;
-  const HostPaths host_{directory_ / "sys", directory_ / "dev", "/proc"};
-  const std::string stem_ = directory_ / "r0";
-  const std::string path_ = directory_ / "r0.nbd";
-  const std::string control_ = directory_ / "r0.ctl";
-  Attachment attachment_;
-  int asked_ = 0;
-  std::atomic<bool> hung_up_ = false;
-  std::atomic<int> hang_ups_ = 0;
-  NbdServer server_{path_};
-  std::optional<Descriptor> taken_;  // below the server, whose thread ends when it is closed
-  std::optional<ScriptedNode> node_;
-};
 
 TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
   const json status = node_status("primary", 5, getpid());
@@ -257,13 +139,16 @@ TEST_F(NbdReconnect, AConnectionThatIsNotOnRecordIsEndedToo) {
   EXPECT_EQ(hang_ups_, 2);
 }
 
-// It may have ended the connection, or be about to: a second order would find none, or the one that follows.
+// It may have ended the connection, or be about to: a second order would find none, or the one that follows. And who is
+// given a connection beside it may have that one ended.
 TEST_F(NbdReconnect, WhoIsStillAtAConnectionIsLeftAlone) {
   const Result<std::optional<FateVerdict>> done = look_after_a_growth_of(identify_process(1), true);
   ASSERT_TRUE(done.ok()) << done.error().what;
-  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_EQ(done.value()->fate, Fate::kWait);
+  EXPECT_NE(done.value()->why.find("process 1 "), std::string::npos) << done.value()->why;
   EXPECT_EQ(hang_ups_, 0);
-  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 1);
 }
 
 // The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as
@@ -348,6 +233,7 @@ TEST_F(NbdReconnect, APromotionBetweenTwoAttemptsEndsTheDevice) {
   EXPECT_EQ(verdict.value().fate, Fate::kEnd);
   EXPECT_EQ(nbd_kernel().orders.size(), 1u);
   EXPECT_EQ(notes(), 1) << "that of a connection that came to nothing is gone";
+  EXPECT_EQ(to_json(*read_attachment(stem_).value()), to_json(attachment_));
 }
 
 // Who answered need not be who has the connection.

@@ -1,6 +1,7 @@
 // A host of files with an attached /dev/nbd3, for tests.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -30,6 +31,17 @@ Attachment attached_nbd3(const Host& host) {
   attachment.server = identify_process(getpid());
   attachment.complete = true;
   return attachment;
+}
+
+// Somebody waits for the note that another one holds.
+inline bool note_is_waited_for(const std::string& stem) {
+  struct stat info {};
+  if (stat(attachment_path(stem).c_str(), &info) != 0) return false;
+  const std::string inode = ":" + std::to_string(info.st_ino) + " ";
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);)
+    if (line.find("-> FLOCK") != std::string::npos && line.find(inode) != std::string::npos) return true;
+  return false;
 }
 
 }  // namespace twinblock

@@ -22,6 +22,8 @@ using nlohmann::json;
 constexpr uint64_t kLosetup_ns = 30 * kSecond_ns;
 constexpr uint64_t kNbdfuseTimeout_ns = 15 * kSecond_ns;
 constexpr uint64_t kAttachPoll_ns = 10 * kMillisecond_ns;
+// For another process that connects the device, which takes it a moment.
+constexpr uint64_t kOthersTurn_ns = 2 * kSecond_ns;
 // Connections to the node of nbdfuse.
 constexpr const char* kConnections = "4";
 
@@ -172,6 +174,24 @@ Error already_attached(const HostPaths& host, const json& status, const Attachme
                  "use that, or detach it first: twinblock detach");
 }
 
+// Two may look after a device, `attach --stay` and who gives a command: one at a time connects it.
+Result<FateVerdict> reconnect_in_turn(const HostPaths& host, const AskStatus& ask, const std::string& control,
+                                      const std::string& stem, Attachment& attachment) {
+  const uint64_t deadline_ns = steady_now_ns() + kOthersTurn_ns;
+  while (true) {
+    const Result<pid_t> other = finish_hang_up(control, stem);
+    if (!other) return other.error();
+    if (other.value() == 0) {
+      Result<FateVerdict> done = reconnect_nbd_device(host, ask, stem, attachment);
+      if (!done || done.value().fate != Fate::kReconnect) return done;
+    } else if (steady_now_ns() > deadline_ns) {
+      return FateVerdict{Fate::kWait, "process " + std::to_string(other.value()) + " is connecting it",
+                         "wait for that process, or end it"};
+    }
+    sleep_ns(kAttachPoll_ns);
+  }
+}
+
 Result<std::optional<FateVerdict>> revive_noted(const HostPaths& host, const AskStatus& ask, const std::string& stem,
                                                 std::optional<Attachment>& existing, bool finished) {
   const bool may_live = existing.has_value() && existing->complete &&
@@ -182,16 +202,18 @@ Result<std::optional<FateVerdict>> revive_noted(const HostPaths& host, const Ask
   if (!status && status.error().code != kExitUnreachable) return status.error();
   FateVerdict verdict =
       device_fate(*existing, status ? status.value() : json(), process_runs(existing->server));
+  const std::string control = status ? text_at(status.value(), "control") : "";
+  const auto reconnected = [&] { return reconnect_in_turn(host, ask, control, stem, *existing); };
   if (verdict.fate == Fate::kReconnect) {
-    if (const Status ended = finish_hang_up(text_at(status.value(), "control"), stem); !ended) return ended.error();
-    Result<FateVerdict> done = reconnect_nbd_device(host, ask, stem, *existing);
+    Result<FateVerdict> done = reconnected();
     if (!done) return done.error();
     verdict = done.value();
   }
   const uint64_t bytes = nbd_device_bytes(host, existing->device);
   if (verdict.fate == Fate::kKeep && status && bytes != 0 &&
       bytes < count_at(status.value(), "size_bytes")) {
-    Result<FateVerdict> done = grow_nbd_device(host, ask, text_at(status.value(), "control"), stem, *existing);
+    Result<FateVerdict> done = grow_nbd_device(host, ask, control, stem, *existing);
+    if (done && done.value().fate == Fate::kReconnect) done = reconnected();
     if (!done) return done.error();
     verdict = done.value();
   }

@@ -85,6 +85,71 @@ void note_server(Attachment& attachment, const Served& served) {
   attachment.client_pid = getpid();
 }
 
+// Nobody has ended the device, or taken it away, since it was as `device` says.
+bool is_note_of(const std::optional<Attachment>& note, const Attachment& device) {
+  return note.has_value() && note->ended.empty() && note->device == device.device && note->nbd_pid == device.nbd_pid;
+}
+
+// While it has no server on record, a device is in the hands of who is to connect it, which others leave alone.
+bool is_in_hand(const Attachment& note) { return note.server.pid == 0 && note.hung_up_by.pid == getpid(); }
+
+FateVerdict another_is_at_it() { return {Fate::kReconnect, "another process is connecting it"}; }
+
+// A device in the hands of this process, which is about to give the kernel a connection: where it ends in the middle,
+// the note says whose connection that may be. What came to nothing leaves the note as it was.
+class InHand {
+ public:
+  explicit InHand(const std::string& stem) : stem_(stem) {}
+  ~InHand() {
+    if (!before_) return;
+    const HeldNote held(stem_);
+    const Result<std::optional<Attachment>> now = read_attachment(stem_);
+    // Where there is no room for it, the next one to look ends a connection that there is not, and makes one.
+    if (now && is_note_of(now.value(), *before_) && is_in_hand(*now.value())) (void)update_attachment(stem_, *before_);
+  }
+  InHand(const InHand&) = delete;
+  InHand& operator=(const InHand&) = delete;
+
+  // What it is instead; nothing: it is in this process's hands now.
+  Result<std::optional<FateVerdict>> take(Attachment& attachment) {
+    const HeldNote held(stem_);
+    Result<std::optional<Attachment>> now = read_attachment(stem_);
+    if (!now) return now.error();
+    if (!is_note_of(now.value(), attachment)) return refused(attachment.device + " was detached, or ended, meanwhile");
+    Attachment& note = *now.value();
+    if (process_runs(note.server)) {
+      attachment = note;
+      return std::optional<FateVerdict>({Fate::kKeep, "reconnected"});
+    }
+    if (is_in_hand(note)) return std::optional<FateVerdict>{};
+    // Or was at it, and has left a connection that is to be ended first.
+    if (note.server.pid == 0) return std::optional<FateVerdict>(another_is_at_it());
+    const Attachment before = note;
+    note.server = {};
+    note.hung_up_by = identify_process(getpid());
+    if (const Status noted = update_attachment(stem_, note); !noted) return noted.error();
+    before_ = before;
+    return std::optional<FateVerdict>{};
+  }
+  // The kernel has the connection: the note of before is not to come back.
+  void let_go() { before_.reset(); }
+
+ private:
+  const std::string stem_;
+  std::optional<Attachment> before_;
+};
+
+// Before it has the connection that knows of it, nobody may use what is new.
+Result<FateVerdict> resize(const HostPaths& host, NbdNetlink& kernel, const Attachment& attachment, uint64_t size_bytes,
+                           const std::string& why) {
+  const uint64_t before_bytes = nbd_device_bytes(host, attachment.device);
+  if (before_bytes == 0 || before_bytes >= size_bytes) return FateVerdict{Fate::kKeep, "reconnected: " + why};
+  const Status grown =
+      kernel.resize(nbd_index(attachment.device).value_or(0), nbd_backend(attachment.volume), size_bytes);
+  if (!grown) return grown.error();
+  return FateVerdict{Fate::kKeep, "reconnected, and has " + format_size(size_bytes)};
+}
+
 // The first device that is nobody's.
 Status take_free_device(const HostPaths& host, const std::string& stem, NbdDeviceSetup& setup,
                         int fd, Attachment& attachment) {
@@ -176,6 +241,7 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
   Result<NbdNetlink> kernel = NbdNetlink::open();
   if (!kernel) return kernel.error();
   const uint64_t deadline_ns = steady_now_ns() + kDeathIsNoticed_ns;
+  InHand in_hand(stem);
   StagedNote note(stem);
   while (true) {
     // Two may look after a device: `attach --stay`, and whoever makes its volume larger.
@@ -189,6 +255,9 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
     const FateVerdict verdict =
         device_fate(attachment, served.value().status, process_runs(attachment.server));
     if (verdict.fate != Fate::kReconnect) return verdict;
+    Result<std::optional<FateVerdict>> instead = in_hand.take(attachment);
+    if (!instead) return instead.error();
+    if (instead.value().has_value()) return *instead.value();
     NbdConnection& connection = served.value().connection;
     // Before the kernel has it: a device that works, and of which nothing says so, counts as one that waits.
     Attachment connected = attachment;
@@ -196,21 +265,14 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
     if (const Status staged = note.write(connected); !staged) return staged.error();
     const Status given = kernel.value().reconfigure(
         index.value_or(0), nbd_backend(attachment.volume), connection.fd());
-    if (!given) return given.error();
     connection.let_go();
     if (unix_socket_exists(host.proc, connection.inode())) {
+      in_hand.let_go();
       attachment = connected;
       if (const Status noted = note.place(); !noted) return noted.error();
-      // Before it has the connection that knows of it, nobody may use what is new.
-      const uint64_t size_bytes = connection.served().size_bytes;
-      const uint64_t before_bytes = nbd_device_bytes(host, attachment.device);
-      if (before_bytes == 0 || before_bytes >= size_bytes)
-        return FateVerdict{Fate::kKeep, "reconnected: " + verdict.why};
-      const Status grown =
-          kernel.value().resize(index.value_or(0), nbd_backend(attachment.volume), size_bytes);
-      if (!grown) return grown.error();
-      return FateVerdict{Fate::kKeep, "reconnected, and has " + format_size(size_bytes)};
+      return resize(host, kernel.value(), attachment, connection.served().size_bytes, verdict.why);
     }
+    if (!given) return given.error();
     if (steady_now_ns() > deadline_ns)
       return refused("the kernel does not take another connection for " + attachment.device);
     sleep_ns(kServedPoll_ns);
@@ -219,17 +281,29 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
 
 Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment) {
-  const Result<std::optional<Attachment>> now = read_attachment(stem);
-  if (!now) return now.error();
-  // Somebody else is at it.
-  if (!now.value().has_value() || now.value()->server.pid != attachment.server.pid)
-    return FateVerdict{Fate::kKeep, ""};
-  // A device without a server is one that is to be reconnected, whoever looks after it next.
-  const ProcessId server = std::exchange(attachment.server, ProcessId{});
-  attachment.hung_up_by = identify_process(getpid());
-  if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+  const ProcessId server = attachment.server;
+  {
+    // `attach --stay` and `grow` see the same size at the same time.
+    const HeldNote held(stem);
+    const Result<std::optional<Attachment>> now = read_attachment(stem);
+    if (!now) return now.error();
+    if (!is_note_of(now.value(), attachment)) return FateVerdict{Fate::kKeep, ""};
+    if (now.value()->server.pid != server.pid) return another_is_at_it();
+    // A device without a server is one that is to be reconnected, whoever looks after it next.
+    attachment.server = {};
+    attachment.hung_up_by = identify_process(getpid());
+    if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+  }
   const Result<uint64_t> ended = hang_up(control, client_of(attachment));
   if (ended && ended.value() > 0) return reconnect_nbd_device(host, ask, stem, attachment);
+  // A node that has not answered may end it yet: it stays in this process's hands, and whoever looks next sees to it.
+  if (!ended && ended.error().code == kExitUnreachable) return ended.error();
+  const HeldNote held(stem);
+  const Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  if (!is_note_of(now.value(), attachment)) return FateVerdict{Fate::kKeep, ""};
+  // Whoever has it in hand by now may have ended the connection that was not found.
+  if (!is_in_hand(*now.value())) return another_is_at_it();
   // Its connection lives, and serves what is not new.
   attachment.server = server;
   attachment.hung_up_by = {};
@@ -239,19 +313,25 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
                  "to use what is new of the volume, detach it and attach it again");
 }
 
-Status finish_hang_up(const std::string& control, const std::string& stem) {
-  const Result<std::optional<Attachment>> now = read_attachment(stem);
+Result<pid_t> finish_hang_up(const std::string& control, const std::string& stem) {
+  // Of several who find that one does it: what another one has ended might else be the connection that follows.
+  const HeldNote held(stem);
+  Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();
-  if (!now.value().has_value() || now.value()->server.pid != 0) return ok_status();
+  if (!now.value().has_value() || now.value()->server.pid != 0) return pid_t{0};
+  Attachment& note = *now.value();
   // Who is still at it would find that the connection has gone, and say that there is none, or end the one after it.
-  const ProcessId& by = now.value()->hung_up_by;
-  if (by.pid != getpid() && process_runs(by)) return ok_status();
-  const pid_t client = client_of(*now.value());
+  const ProcessId by = note.hung_up_by;
+  if (by.pid != getpid() && process_runs(by)) return by.pid;
+  const pid_t client = client_of(note);
   Result<uint64_t> ended = hang_up(control, client);
   // It may have made a connection of its own, too, of which it could not tell any more.
   if (ended && by.pid != 0 && by.pid != client) ended = hang_up(control, by.pid);
   if (!ended) return ended.error();
-  return ok_status();
+  // Not before: whoever finds that this process has ended as well has to know whose connection there may be.
+  note.hung_up_by = identify_process(getpid());
+  if (const Status noted = update_attachment(stem, note); !noted) return noted.error();
+  return pid_t{0};
 }
 
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,

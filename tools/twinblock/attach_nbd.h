@@ -2,6 +2,8 @@
 // before they are taken, so that `detach` finds what an interrupted one has left.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -35,9 +37,9 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing);
 
 // Connects the device with the node's process of now, where its fate is to be reconnected: what
-// became of it. kKeep: it is connected, `why` says with whom where that was done now. Errors: the
-// node or the kernel refused; the device is as it was. A node that refuses because its promotion is another one is no
-// error.
+// became of it. kKeep: it is connected, `why` says with whom where that was done now. kReconnect: another process has
+// it in hand; to be tried again, beginning with finish_hang_up(). Errors: the node or the kernel refused, or it was
+// detached meanwhile; the device is as it was. A node that refuses because its promotion is another one is no error.
 Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
                                          const std::string& stem, Attachment& attachment);
 
@@ -48,8 +50,9 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
                                     const std::string& stem, Attachment& attachment);
 
 // Before a reconnection: ends the connection of a device that has no server on record, where whoever was about to end
-// it has gone. While it lives the kernel takes no other one.
-Status finish_hang_up(const std::string& control, const std::string& stem);
+// it has gone, and takes the device in hand. While that connection lives the kernel takes no other one. The process
+// that is still at it, and is to be left alone; 0: there is none.
+Result<pid_t> finish_hang_up(const std::string& control, const std::string& stem);
 
 // Ends the device, also under those who use it, and notes why.
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
