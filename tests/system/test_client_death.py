@@ -70,7 +70,8 @@ def steady_load(lab, scratch):
 
 
 @pytest.mark.sanitize
-def test_clients_killed_while_they_are_answered_do_no_harm(lab, scratch):
+def test_clients_killed_while_they_are_answered_do_no_harm(make_lab, scratch):
+    lab = make_lab(peer_timeout="30s")  # no machine is as late as that
     pid = lab.node("alpha")["pid"]
     copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
     before = workers(lab)
@@ -92,7 +93,8 @@ def test_clients_killed_while_they_are_answered_do_no_harm(lab, scratch):
     assert_identical(lab)
 
 
-def test_writers_killed_under_load_do_no_harm(lab, scratch):
+def test_writers_killed_under_load_do_no_harm(make_lab, scratch):
+    lab = make_lab(peer_timeout="30s")
     pid = lab.node("alpha")["pid"]
     copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
     for _ in range(KILLS):

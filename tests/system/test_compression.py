@@ -63,7 +63,8 @@ def test_what_compresses_travels_compressed_and_random_data_does_not(make_lab):
 
 @pytest.mark.slow
 @pytest.mark.sanitize
-def test_switching_under_load_disturbs_nobody(lab, scratch):
+def test_switching_under_load_disturbs_nobody(make_lab, scratch):
+    lab = make_lab(peer_timeout="30s")  # no machine is as late as that
     fio = load(lab, scratch, rw="randrw", rwmixread=30, fsync=200)
     sessions = lab.log_text("alpha").count("session with beta")
     wait_for_writes(lab, 50)

@@ -82,7 +82,8 @@ def assert_serving(lab):
     assert_identical(lab)
 
 
-def test_nonsense_at_the_replication_port_is_refused_with_a_reason(lab):
+def test_nonsense_at_the_replication_port_is_refused_with_a_reason(make_lab):
+    lab = make_lab(encryption="off", peer_timeout="30s")  # no machine is as late as that
     pids = [lab.node(name)["pid"] for name in ("alpha", "beta")]
     for name in ("alpha", "beta"):
         for title, (reason, attack) in ATTACKS.items():

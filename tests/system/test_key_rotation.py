@@ -80,7 +80,7 @@ def rotations_under_load(lab, scratch, paths, links, registers):
 
 @pytest.mark.parametrize("links", (1, 2))
 def test_the_key_is_changed_under_load(make_lab, scratch, links):
-    lab, paths = own_keys(make_lab, links)
+    lab, paths = own_keys(make_lab, links, peer_timeout="30s")  # no machine is as late as that
     undisturbed = Undisturbed(lab)
     in_promised_time(lambda registers: rotations_under_load(lab, scratch, paths, links, registers), PROMISED_S)
     new = key(lab, "show", "alpha")

@@ -18,7 +18,7 @@ FIGURES = ("name", "state", "local", "peer", "round_trip_us", "nominal_bits_per_
 
 @pytest.fixture
 def two_links(make_lab):
-    lab = make_lab(links=2)
+    lab = make_lab(links=2, peer_timeout="30s")  # no machine is as late as that
     wait_for_links(lab, "link1", "link2")
     return lab
 
@@ -158,7 +158,7 @@ def test_a_disabled_link_carries_nothing_until_it_is_enabled(two_links, load):
 
 def test_links_come_and_go_in_any_order_under_load(make_lab, load):
     """All but one are removed and added again, by name only: the configuration knows their ends."""
-    lab = make_lab(links=3)
+    lab = make_lab(links=3, peer_timeout="30s")
     names = ["link1", "link2", "link3"]
     wait_for_links(lab, *names)
     begin_unharmed(lab)

@@ -63,13 +63,15 @@ class FalsePeer:
 
 @pytest.fixture
 def lab(make_lab):
-    """Without encryption: what is said here is to be heard."""
-    return make_lab(encryption="off")
+    """Without encryption: what is said here is to be heard. A false peer does not answer alpha's heartbeats, and has so
+    much time before it is lost."""
+    return make_lab(encryption="off", peer_timeout="10s")
 
 
 @pytest.fixture
 def false_peer(lab):
     lab.kill("beta")
+    lab.wait_peer_lost("alpha")  # at once, as nobody listens in its place; later it would take alpha the peer_timeout
     peers = []
 
     def begin():

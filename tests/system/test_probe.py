@@ -73,7 +73,7 @@ def test_a_buffer_that_is_too_small_is_named_with_the_command_that_mends_it(make
     lab.stop("beta")
     sysctl(lab, "beta", "net.ipv4.tcp_rmem=4096 8192 16384")
     lab.start("beta")
-    link, = probe(lab)
+    link = probe_until(lab, lambda each: each["limit"] == "receive-buffer")
     assert link["limit"] == "receive-buffer"
     assert any(each["to_do"].startswith("on beta: sysctl -w net.ipv4.tcp_rmem=") for each in link["warnings"])
 
@@ -157,7 +157,7 @@ def wait_of_second_stream(lab):
 
 
 def test_clients_go_on_and_streams_wait_for_each_other(make_lab):
-    lab = make_lab(links=2)
+    lab = make_lab(links=2, peer_timeout="30s")  # no machine is as late as that
     before = lab.status("alpha")["counters"]["peer_losses"]
     ended = threading.Event()
     with connection(lab) as handle:
@@ -263,7 +263,7 @@ def begin(sock):
 
 @pytest.mark.sanitize
 def test_who_probes_from_the_peers_address_gets_answers_one_at_a_time_and_nothing_else(make_lab):
-    lab = make_lab(encryption="off")
+    lab = make_lab(encryption="off", peer_timeout="30s")
     address, losses = lab.node("beta")["replication"], lab.status("alpha")["counters"]["peer_losses"]
     with wire.dial(address) as sock:  # a recording
         sock.sendall(wire.frame(wire.PROBE, aux0=wire.read_challenge(sock) ^ 1))

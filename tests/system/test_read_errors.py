@@ -69,7 +69,7 @@ def test_what_could_not_be_read_is_not_learned_by_a_cache(scratch, make_lab):
 @pytest.mark.sanitize
 def test_resync_goes_on_without_what_its_source_can_not_be_read_at(scratch, make_lab):
     """The session stays, what is written goes to both, and the resync ends when the places are written anew."""
-    disk = FaultyDisk(scratch, make_lab, "alpha")
+    disk = FaultyDisk(scratch, make_lab, "alpha", peer_timeout="30s")  # no machine is as late as that
     lab = disk.lab
     with connection(lab) as handle:
         handle.pwrite(os.urandom(MIB), 0)

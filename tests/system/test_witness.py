@@ -12,7 +12,7 @@ from conftest import HERE
 from lablib.lab import NODES
 from lateness import Lateness
 from links_support import need_namespaces
-from witness_support import PEER_TIMEOUT, SIZE, Manager, Service
+from witness_support import HASTY_PEER_TIMEOUT, PEER_TIMEOUT, SIZE, Manager, Service
 
 ROUNDS = int(os.environ.get("TWINBLOCK_WITNESS_ROUNDS", "3"))
 # Who writes after the first failure; alpha was primary. Where it is the other one, it was promoted.
@@ -67,10 +67,15 @@ UNORDERED = sorted({tuple(sorted(pair)) for pair in PAIRS})
 
 
 @pytest.fixture
-def service(make_lab, rng):
+def peer_timeout():
+    return PEER_TIMEOUT
+
+
+@pytest.fixture
+def service(make_lab, rng, peer_timeout):
     """Two links between the nodes, one from each to the witness."""
     need_namespaces()
-    lab = make_lab(size=f"{SIZE}", peer_timeout=PEER_TIMEOUT, links=2, host_namespaces=True, witness="etcd",
+    lab = make_lab(size=f"{SIZE}", peer_timeout=peer_timeout, links=2, host_namespaces=True, witness="etcd",
                    witness_settings={"timeout": "1s"})
     return Service(lab, rng)
 
@@ -164,7 +169,7 @@ def test_both_links_are_cut_and_heal_in_every_order_and_etcd_restarts(service):
         writes(service, "alpha")
         for link in healed:
             network.restore(link)
-        # A node that this machine does not let run for longer than the peer's timeout of 1 s is lost, whatever etcd does.
+        # A node that this machine does not let run for longer than the peer's timeout is lost, whatever etcd does.
         for _ in range(5):
             with Lateness() as machine:
                 losses = witness_restarts(service)
@@ -208,6 +213,7 @@ def test_last_one_standing(service):
 
 @pytest.mark.slow
 @pytest.mark.seconds(300 + 60 * ROUNDS)
+@pytest.mark.parametrize("peer_timeout", [HASTY_PEER_TIMEOUT])
 def test_double_failures_at_random(service, rng):
     """At any time, in any way, healed at any time and in any order, while somebody tries to promote whoever is not
     primary: afterwards there is one history, and everything that was acknowledged is in it."""
