@@ -187,24 +187,22 @@ void Consent::ask_for_promotion(Then then) {
   TB_CHECK(promotion_ == nullptr, "one promotion at a time waits for the witness");
   promotion_ = std::move(then);
   pause_until_ns_ = pause_ns_ = 0;
-  if (core_.stance().may_promise_alone()) {
-    std::exchange(promotion_, nullptr)(std::nullopt);
-    return;
-  }
+  if (core_.stance().may_promise_alone()) return std::exchange(promotion_, nullptr)(std::nullopt);
   look();
 }
 
 void Consent::take_word(Then then) {
-  const auto recorded = [this, then = std::move(then), given = core_.stance().alone_right().withdrawals()](int error) {
+  const auto recorded = [this, then = std::move(then), given = core_.stance().alone_right().withdrawals(),
+                         session = core_.phase().session()](int error) {
     word_is_recorded_ = false;
     if (error != 0) {
       Error failed = system_error(error, "the claim could not be recorded");
       failed.retry = Retry::kWhenMended;
       return then(std::move(failed));
     }
-    // The word was about a peer that was away. But it may have been given twice, and count by now.
+    // The word was about a peer that was away. But it may have been given twice, and the first one count already.
     if (core_.stance().alone_right().withdrawals() != given) {
-      if (core_.stance().may_promise_alone() && !core_.session.up()) return then(std::nullopt);
+      if (core_.stance().may_promise_alone() && core_.phase().session() == session) return then(std::nullopt);
       return then(Error{core_.peer + " is back meanwhile", "see twinblock status " + core_.config.volume, EBUSY});
     }
     core_.stance().alone_right().withdraw();  // what is under way is void

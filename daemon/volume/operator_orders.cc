@@ -156,17 +156,18 @@ std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {
 }
 
 void OperatorOrders::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
+  Core& core = parts_.core;
+  const bool target = core.phase().being_resynced();
   // It would hold up the next one of which this node is the source, which nobody has in mind.
-  if (const Core& core = parts_.core; pace == ResyncPace::kPause && core.phase().being_resynced()) {
-    reply(Error{core.peer + " is the source of this resync, and sets its pace",
-                "give the order on " + core.peer + ": twinblock resync " + core.config.volume + " pause", EBUSY});
+  if (target && (pace == ResyncPace::kPause || pace == ResyncPace::kRate)) {
+    reply(Error{core.peer + " is the source of this resync, and sets its pace", "give the order on " + core.peer, EBUSY});
     return;
   }
   std::string said = apply(pace, bytes_per_s);
-  parts_.core.events().tell("resync-pace", {{"reason", said}});
+  core.events().tell("resync-pace", {{"reason", said}});
   parts_.resync.pace_changed();
-  if (parts_.core.phase().being_resynced())
-    said += "; but " + parts_.core.peer + " is the source of this resync: give the order there";
+  if (target)
+    said += "; but " + core.peer + " is the source of this resync: give the order there";
   else if (!parts_.resync.active())
     said += " (none is under way)";
   reply(said);

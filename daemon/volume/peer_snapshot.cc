@@ -11,6 +11,13 @@ namespace twinblock {
 
 using wire::SnapshotStep;
 
+namespace {
+
+// Both nodes begin to keep their copies at the same time; but for the way of a frame, and a process that stands still.
+constexpr uint64_t kKeptApart_ns = 10 * kSecond_ns;
+
+}  // namespace
+
 PeerSnapshot::PeerSnapshot(Core& core, SnapshotSteps& steps)
     : core_(core),
       steps_(steps),
@@ -115,7 +122,7 @@ void PeerSnapshot::answer_late() {
 // keeps its own copy, and may have this one dropped when it could not.
 uint64_t PeerSnapshot::patience_ns() const {
   const uint64_t timeout_ns = core_.config.copies.timeout_ns;
-  if (part_->step == SnapshotStep::kKeep) return 2 * timeout_ns;
+  if (part_->step == SnapshotStep::kKeep) return timeout_ns + kKeptApart_ns;
   if (part_->step != SnapshotStep::kFlush) return timeout_ns;
   return std::max(timeout_ns, limits::kSnapshotFlushMax_ns + limits::kSnapshotHoldMax_ns);
 }

@@ -38,7 +38,7 @@ class Replica {
   void watch_disk();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
   // Whether anything that came over this connection of the session may still change the disk. (What only asks, or
-  // flushes, may be done once more beside itself.)
+  // flushes, may be sent again meanwhile: the first answer is dropped.)
   [[nodiscard]] bool changes_for(uint64_t incarnation) const;
   void session_up() {
     TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");

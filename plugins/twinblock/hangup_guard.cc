@@ -13,22 +13,26 @@
 // nbdkit locks no other one between that lock and the assertion. Should this thread not own it,
 // or should any other assertion fail, the process ends as ever.
 //
-// And no client is told of the end of a connection, or of the process, as an error of its request, which the kernel's nbd
-// passes on as an I/O error, and a file system may not survive. A worker of nbdkit 1.32 that has taken the last request
-// of a connection looks at the connection's state after it has given the socket to the next one: which may have found
-// the end of the connection by then (io/posix/hang_up.h brings it about), and so the request is answered with
-// NBD_ESHUTDOWN. Here the connection ends in place of such an answer. A client that comes back sends the request again.
+// And no client is told of the end of a connection, or of the process, as an error of its request: the kernel's nbd passes
+// that on as an I/O error, and a file system may not survive it. A worker of nbdkit 1.32 that has taken the last request
+// of a connection looks at the connection's state after it has given the socket to the next one. By then that one may have
+// found the end of the connection (io/posix/hang_up.h brings it about), and the request is answered with
+// NBD_ESHUTDOWN. Such an answer is not sent. nbdkit is about to close the connection, as soon as its workers have ended; a
+// client that comes back sends again what was not answered.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace {
@@ -44,6 +48,9 @@ constinit std::atomic<Send> g_next_send{nullptr};
 // What this thread sends next: nbdkit sends each part of an answer by a call of its own.
 enum class Part { kHead, kBytes, kError };
 constinit thread_local Part t_part = Part::kHead;
+constexpr size_t kSimpleHead = 16, kStructuredHead = 20;
+// Of an error whose number is still to come.
+constinit thread_local std::array<char, kStructuredHead> t_head{};
 
 template <typename Function>
 Function next(const char* name) {
@@ -60,23 +67,47 @@ uint32_t number_at(const void* bytes, size_t offset) {
   return ntohl(number);
 }
 
+ssize_t pass(int fd, const void* bytes, size_t length, int flags) {
+  Send send = g_next_send.load(std::memory_order_relaxed);
+  if (send == nullptr) {
+    send = next<Send>("send");
+    g_next_send.store(send, std::memory_order_relaxed);
+  }
+  return send(fd, bytes, length, flags);
+}
+
 // The NBD protocol, "Transmission phase" (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
-bool says_shutdown(const void* bytes, size_t length, int flags) {
-  constexpr uint32_t kSimpleReply = 0x67446698, kStructuredReply = 0x668e33ef, kShutdown = 108;
-  constexpr uint32_t kErrorTypes = 1u << 15;  // the type stands in the lower half, behind the flags
+constexpr uint32_t kSimpleReply = 0x67446698, kStructuredReply = 0x668e33ef, kShutdown = 108;
+constexpr uint32_t kErrorTypes = 1u << 15;  // the type stands in the lower half, behind the flags
+
+// What send() answers where nothing, or something else, is sent.
+std::optional<ssize_t> send_otherwise(int fd, const void* bytes, size_t length, int flags) {
+  const bool more = (flags & MSG_MORE) != 0;
   const Part part = std::exchange(t_part, Part::kHead);
   if (part == Part::kBytes) {
-    if ((flags & MSG_MORE) != 0) t_part = Part::kBytes;
-    return false;
+    if (more) t_part = Part::kBytes;
+    return std::nullopt;
   }
-  if (part == Part::kError) return length >= 6 && number_at(bytes, 0) == kShutdown;
-  if (length == 16 && number_at(bytes, 0) == kSimpleReply) {
-    if ((flags & MSG_MORE) != 0) t_part = Part::kBytes;
-    return number_at(bytes, 4) == kShutdown;
+  if (part == Part::kError) {
+    if (length >= sizeof(uint32_t) && number_at(bytes, 0) == kShutdown) return static_cast<ssize_t>(length);
+    for (size_t sent = 0; sent < t_head.size();) {
+      const ssize_t count = pass(fd, t_head.data() + sent, t_head.size() - sent, MSG_MORE);
+      if (count < 0 && errno != EINTR) return count;
+      sent += static_cast<size_t>(std::max<ssize_t>(count, 0));
+    }
+    return std::nullopt;
   }
-  if (length == 20 && number_at(bytes, 0) == kStructuredReply && (flags & MSG_MORE) != 0)
+  if (length == kSimpleHead && number_at(bytes, 0) == kSimpleReply) {
+    if (more) t_part = Part::kBytes;
+    if (number_at(bytes, 4) == kShutdown) return static_cast<ssize_t>(length);
+  } else if (length == kStructuredHead && number_at(bytes, 0) == kStructuredReply && more) {
     t_part = (number_at(bytes, 4) & kErrorTypes) != 0 ? Part::kError : Part::kBytes;
-  return false;
+    if (t_part == Part::kError) {
+      std::memcpy(t_head.data(), bytes, t_head.size());
+      return static_cast<ssize_t>(length);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -112,15 +143,6 @@ extern "C" [[noreturn, gnu::visibility("default")]] void __assert_fail(const cha
 }
 
 extern "C" [[gnu::visibility("default")]] ssize_t send(int fd, const void* bytes, size_t length, int flags) {
-  if (says_shutdown(bytes, length, flags)) {
-    shutdown(fd, SHUT_RDWR);
-    errno = EPIPE;
-    return -1;
-  }
-  Send pass = g_next_send.load(std::memory_order_relaxed);
-  if (pass == nullptr) {
-    pass = next<Send>("send");
-    g_next_send.store(pass, std::memory_order_relaxed);
-  }
-  return pass(fd, bytes, length, flags);
+  const std::optional<ssize_t> done = send_otherwise(fd, bytes, length, flags);
+  return done ? *done : pass(fd, bytes, length, flags);
 }

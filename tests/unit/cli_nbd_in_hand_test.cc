@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,13 +57,15 @@ TEST_F(NbdInHand, WhoIsStillAtAConnectionIsWaitedFor) {
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
   std::optional<Attachment> existing = attachment_;
   const json status = node_status("primary", 5, getpid());
-  const AskStatus ask = [&] {
-    attachment_.server = identify_process(getpid());
-    attachment_.hung_up_by = {};
-    EXPECT_TRUE(update_attachment(stem_, attachment_).ok());
-    return Result<json>(status);
-  };
+  std::thread other([this, connected = attachment_]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    connected.server = identify_process(getpid());
+    connected.hung_up_by = {};
+    EXPECT_TRUE(update_attachment(stem_, connected).ok());
+  });
+  const AskStatus ask = [&] { return Result<json>(status); };
   const Result<std::optional<FateVerdict>> done = revive(host_, ask, stem_, existing);
+  other.join();
   ASSERT_TRUE(done.ok()) << done.error().what;
   EXPECT_EQ(done.value()->fate, Fate::kKeep);
   EXPECT_TRUE(process_runs(existing->server));
@@ -77,7 +80,10 @@ TEST_F(NbdInHand, OfTwoWhoMakeADeviceLargerOneEndsItsConnection) {
   const json status = node_status("primary", 5, getpid());
   const auto note_of_the_other = while_another_holds_the_note(
       [&](Attachment& attachment) {
-        return grow_nbd_device(host_, [&] { return Result<json>(status); }, control_, stem_, attachment);
+        Result<FateVerdict> done =
+            grow_nbd_device(host_, [&] { return Result<json>(status); }, control_, stem_, attachment);
+        EXPECT_EQ(attachment.server.pid, 0) << "its connection has ended, or is about to";
+        return done;
       },
       [](Attachment& note) {
         note.server = {};

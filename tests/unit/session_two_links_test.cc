@@ -141,7 +141,7 @@ TEST_F(RetiredLinkTest, WhatChangesNothingIsNotWaitedFor) {
   EXPECT_TRUE(retired_);
 }
 
-TEST_F(RetiredLinkTest, WhatMayStillLandIs) {
+TEST_F(RetiredLinkTest, WhatMayStillLandIsWaitedFor) {
   send_and_lose(wire::to_header(wire::DataFrame{
                     .request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = block_.size()}),
                 block_);

@@ -309,15 +309,17 @@ TEST_F(OtherBackingTest, ARepairThatWasCutOffIsPastWhenAllIsThePeers) {
 }
 
 // The next one of which this node is the source would stand still, which nobody has in mind then.
-TEST_F(OtherBackingTest, ATargetDoesNotPauseItsResync) {
+TEST_F(OtherBackingTest, ATargetSetsNoPaceForTheNextResync) {
   begin_with(record_, kOther);
   meet(HostilePeer::Stance::kSame, true);
   tell(wire::kGenerationInconsistent);
-  std::string refused;
-  node_->engine->orders().set_resync_pace(ResyncPace::kPause, 0, [&refused](const Result<std::string>& said) {
-    if (!said) refused = said.error().action;
-  });
-  EXPECT_EQ(refused, "give the order on beta: twinblock resync r0 pause");
+  for (const ResyncPace pace : {ResyncPace::kPause, ResyncPace::kRate}) {
+    std::string refused;
+    node_->engine->orders().set_resync_pace(pace, kMiB, [&refused](const Result<std::string>& said) {
+      if (!said) refused = said.error().action;
+    });
+    EXPECT_EQ(refused, "give the order on beta");
+  }
 }
 
 }  // namespace

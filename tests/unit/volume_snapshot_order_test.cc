@@ -174,7 +174,7 @@ TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
   for (const auto step : {wire::SnapshotStep::kFlush, wire::SnapshotStep::kTake, wire::SnapshotStep::kKeep})
     (void)hear(step, ++number);
   EXPECT_NE(why_not("tuesday"), "") << "it may still be dropped";
-  node_->run(2 * config_.copies.timeout_ns);
+  node_->run(config_.copies.timeout_ns + 10 * kSecond_ns);
   EXPECT_EQ(why_not("tuesday"), "");
 }
 

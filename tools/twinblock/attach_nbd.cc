@@ -288,7 +288,10 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
     const Result<std::optional<Attachment>> now = read_attachment(stem);
     if (!now) return now.error();
     if (!is_note_of(now.value(), attachment)) return FateVerdict{Fate::kKeep, ""};
-    if (now.value()->server.pid != server.pid) return another_is_at_it();
+    if (now.value()->server.pid != server.pid) {
+      attachment = *now.value();
+      return another_is_at_it();
+    }
     // A device without a server is one that is to be reconnected, whoever looks after it next.
     attachment.server = {};
     attachment.hung_up_by = identify_process(getpid());

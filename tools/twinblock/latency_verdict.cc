@@ -182,7 +182,7 @@ std::vector<std::string> latency_verdict(const json& latency) {
   bool at_peer = false;
   for (const json& each : classes) {
     if (count_at(each, "writes") == 0) continue;
-    // Not the wire alone: of that, no sample may have seen any.
+    // Not by the wire alone: perhaps no sample saw any of it.
     at_peer |= at_peer_of(each) > 0;
     if (most == nullptr || count_at(each, "writes") > count_at(*most, "writes")) most = &each;
     if (longest_wire == nullptr || wire_share(each) > wire_share(*longest_wire))
