@@ -240,10 +240,7 @@ class Service:
     def heals(self):
         """Without an operator: one side writes, both are in duplex and hold the same, which is everything that
         was ever acknowledged, by whichever node."""
-        found = []
-        self._wait(lambda: found.append(self.primary()) or found[-1], "one primary, and duplex")
-        writer = found[-1]
-        self.alone_or_not_writes(writer)
+        writer = self._one_writes()
         for each in self.clients.values():
             each.stop()
         self.lab.wait_state(writer, "duplex")
@@ -253,6 +250,18 @@ class Service:
                                  what=f"the volume on {writer}")
         assert_identical(self.lab)
         return writer
+
+    def _one_writes(self):
+        """Who that is. A manager may move the service once more meanwhile: a busy machine may lose a session."""
+        while True:
+            found = []
+            self._wait(lambda: found.append(self.primary()) or found[-1], "one primary, and duplex")
+            try:
+                self.alone_or_not_writes(found[-1])
+                return found[-1]
+            except AssertionError:
+                if self.primary() in (None, found[-1]):
+                    raise
 
     def change_sides(self, name):
         """For the next round; the clients have ended."""
