@@ -204,6 +204,17 @@ def test_a_target_that_fails_is_tried_on_the_other_node(make_promoters):
     assert promoters.targets["alpha"].starts() == 0
 
 
+def test_a_target_that_failed_while_somebody_keeps_the_device_is_tried_again_here(make_promoters):
+    """A mount that came late, say: the node can't be demoted, and nobody else can have the volume."""
+    promoters = make_promoters(start=False)
+    promoters.targets["alpha"].broken.touch()
+    with connection(promoters.lab, "alpha"):
+        promoters.start()
+        wait_until(lambda: "not demoted" in promoters.log("alpha"), what=f"a refused demotion: {promoters.log('alpha')}")
+        promoters.targets["alpha"].broken.unlink()
+        promoters.serves("alpha")
+
+
 @pytest.mark.parametrize("options, expected", [((), "beta"), (("--prefer", "alpha"), "alpha")],
                          ids=["who was primary last", "who is preferred"])
 def test_both_hosts_are_restarted(make_promoters, rng, options, expected):

@@ -290,6 +290,12 @@ TEST(PromoterDecision, ATargetThatDoesNotStartIsLeftToTheOtherNode) {
                      [](PromoterFacts& f) { f.demotion_refused = {1, kNow_ns}; });
        },
        kNothing, kUndoMin_ns},
+      {"… and is started again after a while, as the other node can't have it", [&] {
+         return with(failed(true, TargetState::kStopped, 1, kTargetMin_ns)(),
+                     [](PromoterFacts& f) { f.demotion_refused = {3, kNow_ns}; });
+       },
+       PromoterStep::kStart},
+      {"… not where nobody has refused", failed(true, TargetState::kStopped, 1, kTargetMin_ns), PromoterStep::kDemote},
       {"then it waits", failed(false, TargetState::kStopped, 1, 0), kNothing, kTargetMin_ns},
       {"longer", failed(false, TargetState::kStopped, 2, 0), kNothing, 2 * kTargetMin_ns},
       {"not for ever", failed(false, TargetState::kStopped, 99, 0), kNothing, kTargetMax_ns},

@@ -132,6 +132,10 @@ PromoterVerdict decide_primary(const PromoterFacts& facts, uint64_t now_ns) {
     return {PromoterStep::kStart, 0, view.node + " is primary"};
   const std::string why = "the target did not start here";
   if (facts.target != TargetState::kStopped) return stop_target(facts, now_ns, why);
+  // Somebody uses the export still, a mount that came late or a device that was not detached: then nobody else can have it.
+  const uint64_t due_ns = facts.start_failed.at_ns + pause_after(facts.start_failed, kTargetMin_ns, kTargetMax_ns);
+  if (facts.demotion_refused.times > 0 && now_ns >= due_ns)
+    return {PromoterStep::kStart, 0, view.node + " could not be demoted"};
   return again(PromoterStep::kDemote, facts.demotion_refused, now_ns, why);
 }
 
