@@ -28,6 +28,8 @@ bool consents(int status) {
 
 // From the reading of an entry to its replacement.
 constexpr uint64_t kConfirmedWithin_ns = 1 * kSecond_ns;
+// A primary that lives asks first, as only the link may be cut: then the service stays where it is.
+constexpr uint64_t kPrimaryFirst_ns = 500 * kMillisecond_ns;
 
 std::string host_of(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -81,8 +83,9 @@ Consent::Task Consent::task() const {
   if (wants_right()) {
     const uint64_t peer_reads_until_ns = std::max(
         peer_reads_until_ns_, core_.session.heartbeats().last_heard_ns() + core_.config.peer_timeout_ns);
+    const uint64_t first_ns = core_.record().peer_primary ? kPrimaryFirst_ns : 0;
     const bool too_soon = promotion_ != nullptr && asked_.witness != nullptr &&
-                          core_.clock.now_ns() < peer_reads_until_ns;
+                          core_.clock.now_ns() < peer_reads_until_ns + first_ns;
     return too_soon ? Task::kNone : Task::kRight;
   }
   if (asked_.witness == nullptr) return Task::kNone;

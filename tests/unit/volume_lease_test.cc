@@ -1,5 +1,5 @@
 // A primary beside a register reads by itself for as long as its peer, by what that has told in this session, waits before
-// it asks to be promoted. An engine on virtual parts, and the fuzzers' peer.
+// it asks to be promoted; and is the first to ask. An engine on virtual parts, and the fuzzers' peer.
 #include "volume_consent_support.h"
 
 namespace twinblock::fuzz {
@@ -36,6 +36,24 @@ TEST_F(LeaseTest, NobodyReadsBeforeThePeerHasToldInThisSession) {
     ASSERT_FALSE(stood && may_read()) << "after " << i << " looks";
   }
   EXPECT_EQ(node_->engine->inside().phase(), Phase::kDuplex);
+}
+
+// Only the link may be cut. The primary finds that out by silence, and asks at the same time.
+TEST_F(LeaseTest, WhoIsToBePromotedLeavesThePrimaryToAskFirst) {
+  begin();
+  invite();
+  peer_->take(HostilePeer::Stance::kSame, 1, 2);
+  for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  node_->run(3 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(part());
+  const int before = witness_.reads;
+  order({true});
+  node_->run(config_.peer_timeout_ns + 200 * kMillisecond_ns);
+  EXPECT_EQ(witness_.reads, before);
+  node_->run(kSecond_ns);
+  EXPECT_GT(witness_.reads, before);
+  EXPECT_TRUE(promoted());
 }
 
 }  // namespace
