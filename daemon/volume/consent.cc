@@ -83,9 +83,8 @@ Consent::Task Consent::task() const {
   if (wants_right()) {
     const uint64_t peer_reads_until_ns = std::max(
         peer_reads_until_ns_, core_.session.heartbeats().last_heard_ns() + core_.config.peer_timeout_ns);
-    const uint64_t first_ns = core_.record().peer_primary ? kPrimaryFirst_ns : 0;
     const bool too_soon = promotion_ != nullptr && asked_.witness != nullptr &&
-                          core_.clock.now_ns() < peer_reads_until_ns + first_ns;
+        core_.clock.now_ns() < peer_reads_until_ns + (core_.record().peer_primary ? kPrimaryFirst_ns : 0);
     return too_soon ? Task::kNone : Task::kRight;
   }
   if (asked_.witness == nullptr) return Task::kNone;
