@@ -134,7 +134,7 @@ void EngineSession::control_confirmed() {
 }
 
 bool EngineSession::working_for(uint64_t incarnation) {
-  return parts_.replica.changes_for(incarnation) || parts_.sync.target().working_for(incarnation);
+  return parts_.replica.working_for(incarnation) || parts_.sync.target().working_for(incarnation);
 }
 
 }  // namespace twinblock

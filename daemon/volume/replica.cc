@@ -119,7 +119,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
     got_on_ns_ = op.read_ns;
     looked_before_ = false;
   }
-  if (changes_disk(op)) ++busy_for_[incarnation];
+  ++busy_for_[incarnation];
   op.working_bytes =
       sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
   working_bytes_ += op.working_bytes;
@@ -266,8 +266,8 @@ void Replica::release(Op& op) {
   const uint64_t incarnation = op.incarnation;
   TB_CHECK(busy_ > 0 && working_bytes_ >= op.working_bytes, "a request ends once");
   --busy_;
-  if (answering_ && changes_disk(op))
-    if (const auto at = busy_for_.find(incarnation); --at->second == 0) busy_for_.erase(at);
+  if (const auto at = busy_for_.find(incarnation); answering_ && --at->second == 0)
+    busy_for_.erase(at);
   working_bytes_ -= op.working_bytes;
   ops_.give_back(op);
   if (answering_) {
@@ -319,7 +319,7 @@ void Replica::session_lost() {
   busy_for_.clear();
 }
 
-bool Replica::changes_for(uint64_t incarnation) const {
+bool Replica::working_for(uint64_t incarnation) const {
   const auto at = busy_for_.find(incarnation);
   return at != busy_for_.end() && at->second > 0;
 }

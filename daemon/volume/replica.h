@@ -37,9 +37,8 @@ class Replica {
   // To be called now and then: looks at the device when nothing is finished for a while.
   void watch_disk();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
-  // Whether anything that came over this connection of the session may still change the disk. (What only asks, or
-  // flushes, may be sent again meanwhile: the first answer is dropped.)
-  [[nodiscard]] bool changes_for(uint64_t incarnation) const;
+  // Whether requests that came over this connection of the session are under way.
+  [[nodiscard]] bool working_for(uint64_t incarnation) const;
   void session_up() {
     TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");
     answering_ = true;
@@ -69,7 +68,7 @@ class Replica {
   bool answering_ = false;
   bool paused_ = false;
   size_t busy_ = 0;
-  std::map<uint64_t, size_t> busy_for_;  // of the session, by connection: what changes the disk
+  std::map<uint64_t, size_t> busy_for_;  // of the session, by connection
   uint64_t working_bytes_ = 0;           // of requests that the disk works on
   Pool<Op> ops_;
   uint64_t got_on_ns_ = 0;  // of what it has to do; else without meaning

@@ -112,44 +112,6 @@ TEST_F(TwoLinksTest, EachLinkTakesWhatAVolumeHasGrownBy) {
   EXPECT_EQ(count("session-lost"), 0);
 }
 
-// A connection that is gone, and what came over it before: the disk hangs with it.
-class RetiredLinkTest : public TwoLinksTest {
- protected:
-  RetiredLinkTest() {
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      retired_ |= header.type == static_cast<uint8_t>(wire::FrameType::kRetired);
-    };
-    peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
-    node_->data.hung_until_ns = node_->scheduler.now_ns() + 3 * kSecond_ns;
-  }
-  void send_and_lose(const wire::FrameHeader& header, const std::vector<std::byte>& payload) {
-    peer_->send(1, wire::seal(header, payload));
-    peer_->send(1, payload);
-    node_->run(20 * kMillisecond_ns);
-    peer_->retire(1, false);
-    node_->run(kSecond_ns);
-    EXPECT_TRUE(stands());
-  }
-
-  bool retired_ = false;
-  const std::vector<std::byte> block_ = std::vector<std::byte>(4 * kKiB, std::byte{7});
-};
-
-// A flush may take as long as half a minute's writes: what lies behind it would wait for that, with nothing to fear.
-TEST_F(RetiredLinkTest, WhatChangesNothingIsNotWaitedFor) {
-  send_and_lose(wire::to_header(wire::FlushFrame{peer_->next_sequence()}), {});
-  EXPECT_TRUE(retired_);
-}
-
-TEST_F(RetiredLinkTest, WhatMayStillLandIsWaitedFor) {
-  send_and_lose(wire::to_header(wire::DataFrame{
-                    .request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = block_.size()}),
-                block_);
-  EXPECT_FALSE(retired_) << "it would be sent again, and this one land after that";
-  EXPECT_TRUE(comes_true([this] { return retired_; }));
-  EXPECT_TRUE(std::equal(block_.begin(), block_.end(), node_->data.contents.begin()));
-}
-
 // It is shown to whoever looks at the status, or at the log. (In a process of its own: the harness ends with a line of
 // the log that is none.)
 TEST_F(TwoLinksTest, WhatSaysGoodbyeMovesNoCursor) {
