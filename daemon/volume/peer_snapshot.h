@@ -1,7 +1,7 @@
 // This node's part of a snapshot that was ordered at the peer: the steps that the peer asks for, and their
 // answers. Who ordered it owns it, until it falls silent: when the session is lost, or nothing is heard for the
-// file's time limit (after the flush: for as long as the other node may flush; and a little longer when it was kept), what was taken and not kept is dropped
-// here. Owned by Snapshots; loop thread only.
+// file's time limit (after the flush: for as long as the other node may flush; a little longer when it was kept),
+// what was taken and not kept is dropped here. Owned by Snapshots; loop thread only.
 #pragma once
 
 #include <cstdint>
