@@ -64,8 +64,8 @@ class SessionOwner {
   // Whether disk work that an earlier session began, or a rollback, is still under way, a new size goes on record, or this
   // node waits for its own disk, while a witness may let the peer go on: no session may come up.
   virtual bool draining() = 0;
-  // Whether work that came over this connection of the session is still under way.
-  virtual bool working_for(uint64_t incarnation) = 0;
+  // This connection of the session is closed: the peer sends again what came over it and was not answered.
+  virtual void connection_gone(uint64_t incarnation) = 0;
   virtual void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) = 0;
   // No other one is tried before `retry_delay_ns`.
   virtual void session_lost(const std::string& reason, uint64_t retry_delay_ns) = 0;

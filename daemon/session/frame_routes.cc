@@ -61,7 +61,7 @@ bool FrameRoutes::take_ordered(Channel& channel, wire::Frame& frame) {
     case FrameType::kAck:
       take_ack(channel, frame);
       break;
-    case FrameType::kRetire:
+    case FrameType::kRetire:  // from a version that says only later that it is done with the connection
       take_retirement(wire::frame_as<wire::RetireFrame>(frame.header).incarnation);
       break;
     case FrameType::kRetired: {

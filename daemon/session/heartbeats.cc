@@ -22,7 +22,7 @@ uint64_t Heartbeats::suspicious_ns() const {
 
 void Heartbeats::session_up() {
   last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns();
-  disk_is_busy_ = false;
+  disk_still_ns_ = 0;
   peer_stalled_ns_ = 0;
 }
 
@@ -92,7 +92,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   if (!control_.peer_has(beat.received)) return false;
   SignsOfLife& life = channel.life();
   disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
-  disk_is_busy_ = beat.disk_still_ns > 0;
+  disk_still_ns_ = beat.disk_still_ns;
   peer_stalled_ns_ = beat.stalled ? beat.disk_still_ns : 0;
   if (frame.arrived_ns != 0)
     (void)life.estimate_arrival(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);

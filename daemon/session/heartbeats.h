@@ -54,8 +54,8 @@ class Heartbeats {
   [[nodiscard]] std::optional<std::string> silence(uint64_t now_ns) const;
   // When the peer's disk last got on, as its heartbeats say.
   [[nodiscard]] uint64_t disk_got_on_ns() const { return disk_got_on_ns_; }
-  // Whether it had something to do, when the peer was last heard.
-  [[nodiscard]] bool disk_is_busy() const { return disk_is_busy_; }
+  // For how long it had something to do and did not get on, when the peer was last heard; else 0.
+  [[nodiscard]] uint64_t disk_still_ns() const { return disk_still_ns_; }
   // The peer is primary, and its own disk stands still: for how long a request of its own has waited, when it was last
   // heard; else 0.
   [[nodiscard]] uint64_t peer_stalled_ns() const { return peer_stalled_ns_; }
@@ -72,7 +72,7 @@ class Heartbeats {
   uint64_t presence_ns_ = 0;  // of the peer, in all
   uint64_t answered_beat_ns_ = 0;
   uint64_t disk_got_on_ns_ = 0;
-  bool disk_is_busy_ = false;
+  uint64_t disk_still_ns_ = 0;
   uint64_t peer_stalled_ns_ = 0;
 };
 

@@ -177,13 +177,16 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   const uint64_t age_max_ns = std::max(limits::kRequestPatience * limits::kDiskPatience * timeout,
                                        2 * env_.config.peer_timeout_ns);
   const bool gets_on = passed_ns(heartbeats_.disk_got_on_ns()) <= timeout;
+  // What was sent again begins anew there. But what the peer has already is not begun twice, and one whose disk hangs is
+  // not waited for longer because the links part.
+  const uint64_t resent_ns = heartbeats_.disk_still_ns() > timeout ? 0 : std::min(now, resent_ns_);
   std::optional<uint64_t> hangs;
   requests_.each_while([&](const PeerRequests::Entry& entry) {
     if (passed_ns(entry.asked_ns) <= timeout) return false;  // those behind it are younger
     // An answer on the control stream follows what comes before it there.
     const bool control = entry.incarnation == PeerRequests::kControlStream;
     const uint64_t asked_ns =
-        std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
+        std::max(entry.asked_ns, control ? last_control_ns_ : resent_ns);
     const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
     if (passed_ns(asked_ns) > limit) hangs = passed_ns(asked_ns);
     if (passed_ns(entry.asked_ns) > age_max_ns) hangs = passed_ns(entry.asked_ns);
@@ -209,7 +212,7 @@ bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
   if (requests_.empty()) return false;
   // A peer's slow disk is no parting, and nothing that other connections do not carry. But what it is busy with may be
   // what is small, while the links part over what is large: that is believed for as long as a disk may take.
-  const bool busy = heartbeats_.disk_is_busy();
+  const bool busy = heartbeats_.disk_still_ns() > 0;
   const uint64_t oldest_ns = requests_.oldest_asked_ns();
   const uint64_t since_ns = std::max(oldest_ns, last_answer_ns_);
   const auto is_old = [&](uint64_t moment_ns) {

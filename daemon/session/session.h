@@ -11,7 +11,7 @@
 //   LinkRoster    which links it has, and may use
 //   Heartbeats    whether the peer lives, and hears this node
 //   PeerTraffic   the control stream and requests, and over which connection they go
-//   Retirements   connections that are dead, and what may still land of them
+//   Retirements   connections that are dead, and which of them the peer has closed, too
 //   TripSampler   where the time of a request goes
 //   FrameRoutes   where a frame of the session goes
 //   Prober        what a link gives, over a connection of its own
@@ -93,8 +93,6 @@ class Session final : private SessionSteps, private ChannelOwner {
                         std::span<const std::byte> body = {}, uint32_t crc = 0) {
     traffic_.answer(incarnation, ack, body, crc);
   }
-  // Work that came over a connection has ended (see SessionOwner::working_for).
-  void work_ended(uint64_t incarnation) { retirements_.work_ended(incarnation); }
   void pause_reading(bool paused);
 
   // LinkJoins::renew_all().

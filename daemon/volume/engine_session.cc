@@ -133,8 +133,9 @@ void EngineSession::control_confirmed() {
   parts_.sync.target().control_confirmed();
 }
 
-bool EngineSession::working_for(uint64_t incarnation) {
-  return parts_.replica.working_for(incarnation) || parts_.sync.target().working_for(incarnation);
+void EngineSession::connection_gone(uint64_t incarnation) {
+  parts_.replica.connection_gone(incarnation);
+  parts_.sync.target().connection_gone(incarnation);
 }
 
 }  // namespace twinblock

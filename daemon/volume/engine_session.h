@@ -84,7 +84,7 @@ class EngineSession final : public SessionOwner {
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason, uint64_t retry_delay_ns) override;
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
-  bool working_for(uint64_t incarnation) override;
+  void connection_gone(uint64_t incarnation) override;
   void links_changed() override;
   void control_confirmed() override;
   uint64_t disk_still_ns() override { return parts_.replica.still_ns(); }

@@ -1,7 +1,9 @@
 #include "volume/replica.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -15,6 +17,10 @@ namespace {
 // Shorter ones are allocated, each as long as it is.
 constexpr size_t kLongPieceBytes = 64 * kKiB;
 
+// In place of a connection that is gone: no answer reaches it.
+constexpr uint64_t kGone = ~uint64_t{0};
+static_assert(kGone > limits::kIncarnationMax);
+
 // The digests of the blocks in `data`, packed at its front: each is shorter than its block.
 size_t digest_in_place(std::span<std::byte> data) {
   size_t end = 0;
@@ -24,6 +30,15 @@ size_t digest_in_place(std::span<std::byte> data) {
     std::memcpy(data.data() + end, digest.data(), digest.size());
   }
   return end;
+}
+
+// Of the same request, which has come again.
+bool asks_the_same(const wire::FrameHeader& one, const wire::FrameHeader& other) {
+  const auto meant = [](const wire::FrameHeader& header) {
+    return std::tuple(header.type, header.flags & ~wire::kFlagSample, header.offset, header.length,
+                      header.payload_bytes, header.payload_crc);
+  };
+  return meant(one) == meant(other);
 }
 
 }  // namespace
@@ -39,7 +54,6 @@ struct Replica::Op {
   template <typename Frame>
   void take(Asks what, const Frame& frame) {
     asks = what;
-    request = frame.request;
     disk.offset_bytes = offset_bytes = frame.offset_bytes;
     disk.length_bytes = length_bytes = frame.length_bytes;
     if (what == Asks::kWrite) return;
@@ -50,10 +64,13 @@ struct Replica::Op {
     disk.data = body.get();
   }
   Asks asks = Asks::kWrite;
-  uint64_t request = 0;
+  size_t place = 0;             // in `working_`
+  wire::FrameHeader came_as{};  // the first time, with its number
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
   bool sample = false;
+  // Over which connection, and when, it has come for the last time.
+  void came_over(const wire::Frame& frame, uint64_t connection, uint64_t now_ns);
   uint64_t incarnation = 0;
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kBytes, kDigests
@@ -74,12 +91,45 @@ Replica::Replica(Core& core, DiskHealth& disks, uint64_t held_bytes_max, std::fu
     : core_(core), disks_(disks), held_bytes_max_(held_bytes_max), drained_(std::move(drained)) {}
 Replica::~Replica() = default;
 
+void Replica::Op::came_over(const wire::Frame& frame, uint64_t connection, uint64_t now_ns) {
+  incarnation = connection;
+  read_ns = now_ns;
+  arrived_ns = frame.arrived_ns != 0 ? std::min(frame.arrived_ns, now_ns) : now_ns;
+}
+
+void Replica::connection_gone(uint64_t incarnation) {
+  for (Op* op : working_) {
+    if (op->incarnation != incarnation) continue;
+    op->incarnation = kGone;
+    ++unclaimed_;
+  }
+}
+
+// Whether the frame asks for what is worked on already: that is answered over the connection that asks now. To begin it
+// anew would let the first one land after what is written once the second has been answered, and a flush that takes
+// long would be begun at each parting of the links.
+bool Replica::takes_up(const wire::Frame& frame, uint64_t incarnation) {
+  const auto at = std::ranges::find_if(working_, [&frame](const Op* op) {
+    return op->incarnation == kGone && op->came_as.sequence == frame.header.sequence;
+  });
+  if (at == working_.end()) return false;
+  Op& op = **at;
+  if (!asks_the_same(op.came_as, frame.header)) {
+    core_.refuse(frame.header);
+    return true;
+  }
+  op.came_over(frame, incarnation, core_.clock.now_ns());
+  op.sample = op.asks == Op::Asks::kWrite && wire::frame_as<wire::DataFrame>(frame.header).sample;
+  --unclaimed_;
+  return true;
+}
+
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
+  if (unclaimed_ > 0 && takes_up(frame, incarnation)) return;
   Op& op = ops_.take(*this);
-  op.incarnation = incarnation;
+  op.came_as = frame.header;
+  op.came_over(frame, incarnation, core_.clock.now_ns());
   op.keeps_payload = std::move(frame.keeps_payload);
-  op.read_ns = core_.clock.now_ns();
-  op.arrived_ns = frame.arrived_ns != 0 ? std::min(frame.arrived_ns, op.read_ns) : op.read_ns;
   op.disk.error = 0;
   op.disk.flush_failed = op.disk.fua = op.disk.may_unmap = op.sample = false;
   bool compressed = false;
@@ -98,7 +148,6 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       break;
     }
     case wire::FrameType::kFlush:
-      op.request = wire::frame_as<wire::FlushFrame>(frame.header).request;
       op.asks = Op::Asks::kFlush;
       op.disk.op = DiskOp::kFlush;
       op.disk.offset_bytes = op.disk.length_bytes = op.offset_bytes = op.length_bytes = 0;
@@ -115,11 +164,12 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }
-  if (busy_++ == 0) {
+  if (working_.empty()) {
     got_on_ns_ = op.read_ns;
     looked_before_ = false;
   }
-  ++busy_for_[incarnation];
+  op.place = working_.size();
+  working_.push_back(&op);
   op.working_bytes =
       sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
   working_bytes_ += op.working_bytes;
@@ -243,13 +293,14 @@ void Replica::ended_here(Op& op) {
     const uint64_t now = core_.clock.now_ns();
     // What a failed flush may have lost is more than this write, which is no want of room, whatever its errno value.
     const int error = changes_disk(op) && op.disk.error != 0 && op.disk.flush_failed ? EIO : op.disk.error;
-    const wire::AckFrame ack{.request = op.request,
+    const wire::AckFrame ack{.request = op.came_as.sequence,
                              .error = static_cast<uint32_t>(error),
                              .sent_ns = now,
                              .held_ns = now - op.arrived_ns,
-                             .disk_ns = op.disk.finished_ns - op.disk.submitted_ns};
+                             // (It may have begun before the frame came for the last time.)
+                             .disk_ns = std::min(op.disk.finished_ns - op.disk.submitted_ns, now - op.arrived_ns)};
     if (op.sample)
-      core_.session.sampler().sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
+      core_.session.sampler().sample_answer(op.incarnation, op.came_as.sequence, op.arrived_ns, op.read_ns);
     if (const std::span<std::byte> body = body_of(op); !body.empty()) {
       core_.session.answer_unordered(op.incarnation, ack, body, crc32c(body));
       bodies_.push_back(
@@ -263,19 +314,18 @@ void Replica::ended_here(Op& op) {
 }
 
 void Replica::release(Op& op) {
-  const uint64_t incarnation = op.incarnation;
-  TB_CHECK(busy_ > 0 && working_bytes_ >= op.working_bytes, "a request ends once");
-  --busy_;
-  if (const auto at = busy_for_.find(incarnation); answering_ && --at->second == 0)
-    busy_for_.erase(at);
+  TB_CHECK(op.place < working_.size() && working_[op.place] == &op && working_bytes_ >= op.working_bytes,
+           "a request ends once");
+  if (op.incarnation == kGone) --unclaimed_;
+  working_.back()->place = op.place;
+  working_[op.place] = working_.back();
+  working_.pop_back();
   working_bytes_ -= op.working_bytes;
   ops_.give_back(op);
-  if (answering_) {
+  if (answering_)
     resume_if_drained();
-    core_.session.work_ended(incarnation);
-  } else if (busy_ == 0) {
+  else if (working_.empty())
     drained_();
-  }
 }
 
 void Replica::watch_disk() {
@@ -316,12 +366,6 @@ void Replica::session_lost() {
   answering_ = false;
   paused_ = false;
   bodies_.clear();  // the connections that referenced them are closed
-  busy_for_.clear();
-}
-
-bool Replica::working_for(uint64_t incarnation) const {
-  const auto at = busy_for_.find(incarnation);
-  return at != busy_for_.end() && at->second > 0;
 }
 
 }  // namespace twinblock

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,8 +23,11 @@ class Replica {
   Replica(Core& core, DiskHealth& disks, uint64_t held_bytes_max, std::function<void()> drained);
   ~Replica();
 
-  // kData, kFlush, kRead or kDigest of the session; the answer goes to connection `incarnation`.
+  // kData, kFlush, kRead or kDigest of the session; the answer goes to connection `incarnation`. What is still worked
+  // on and came over a connection that is gone is not begun anew.
   void apply(wire::Frame& frame, uint64_t incarnation);
+  // That connection of the session is gone: what came over it runs on, and is answered when it comes again.
+  void connection_gone(uint64_t incarnation);
   // The session is gone: nothing more is answered, what the disk has begun runs to its end.
   void session_lost();
   // Reads on after a pause when enough has left; called now and then, since what leaves last
@@ -33,19 +35,18 @@ class Replica {
   void resume_if_drained();
   // For how long the disk has not got on with what it has to do: nothing was finished, and its device did nothing.
   // 0: it has nothing to do.
-  [[nodiscard]] uint64_t still_ns() const { return busy_ == 0 ? 0 : core_.clock.now_ns() - got_on_ns_; }
+  [[nodiscard]] uint64_t still_ns() const { return working_.empty() ? 0 : core_.clock.now_ns() - got_on_ns_; }
   // To be called now and then: looks at the device when nothing is finished for a while.
   void watch_disk();
-  [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
-  // Whether requests that came over this connection of the session are under way.
-  [[nodiscard]] bool working_for(uint64_t incarnation) const;
+  [[nodiscard]] bool draining() const { return !working_.empty() && !answering_; }
   void session_up() {
-    TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");
+    TB_CHECK(working_.empty(), "a session begins when the disk is done with what the last one had sent");
     answering_ = true;
   }
 
  private:
   struct Op;
+  [[nodiscard]] bool takes_up(const wire::Frame& frame, uint64_t incarnation);
   void decompress(Op& op, const wire::Frame& frame);
   void decompress_now(Op& op) const;
   void decompressed(Op& op);
@@ -67,9 +68,9 @@ class Replica {
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;
   bool paused_ = false;
-  size_t busy_ = 0;
-  std::map<uint64_t, size_t> busy_for_;  // of the session, by connection
-  uint64_t working_bytes_ = 0;           // of requests that the disk works on
+  std::vector<Op*> working_;    // in no order
+  size_t unclaimed_ = 0;        // how many of them came over a connection that is gone
+  uint64_t working_bytes_ = 0;  // of requests that the disk works on
   Pool<Op> ops_;
   uint64_t got_on_ns_ = 0;  // of what it has to do; else without meaning
   bool watching_ = false;         // the device is being looked at

@@ -9,6 +9,11 @@
 #include "session/hello.h"
 
 namespace twinblock {
+namespace {
+
+uint64_t weight_of(const wire::Frame& frame) { return sizeof frame + frame.payload.size(); }
+
+}  // namespace
 
 ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner& owner)
     : core_(core),
@@ -61,7 +66,7 @@ void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
 bool ResyncTarget::hold_early(wire::Frame& frame, uint64_t incarnation) {
   const bool expected = parts_.roles.role() == Role::kSecondary && core_.phase().receives() &&
                         !takes_data_ && !core_.state().blank();
-  early_bytes_ += sizeof frame + frame.payload.size();
+  early_bytes_ += weight_of(frame);
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
   wire::keep_apart(frame);
   early_.push_back({std::move(frame), incarnation});
@@ -75,9 +80,12 @@ void ResyncTarget::take_data() {
     if (may_receive()) parts_.replica.apply(early.frame, early.incarnation);
 }
 
-bool ResyncTarget::working_for(uint64_t incarnation) const {
-  return std::any_of(early_.begin(), early_.end(), [&](const EarlyFrame& early) {
-    return early.incarnation == incarnation;
+// It has not been begun, and comes again over another one.
+void ResyncTarget::connection_gone(uint64_t incarnation) {
+  std::erase_if(early_, [&](const EarlyFrame& early) {
+    if (early.incarnation != incarnation) return false;
+    early_bytes_ -= weight_of(early.frame);
+    return true;
   });
 }
 

@@ -77,7 +77,7 @@ class ResyncTarget {
   // The peer has taken some of what was sent.
   void control_confirmed() { own_set_.go_on(); }
 
-  [[nodiscard]] bool working_for(uint64_t incarnation) const;
+  void connection_gone(uint64_t incarnation);
   [[nodiscard]] const Progress& progress() const { return progress_; }
 
  private:

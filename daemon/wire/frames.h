@@ -324,7 +324,7 @@ struct GoodbyeFrame {  // payload: why, as text; the orderly end of the session
   static constexpr auto fields() { return std::tuple(); }
 };
 
-struct RetireFrame {  // a connection is dead and closed at the sender …
+struct RetireFrame {  // a connection is dead and closed at the sender (earlier versions, while work of it goes on)
   static constexpr Kind kKind{FrameType::kRetire, "retire", Stream::kOrdered};
   uint64_t incarnation = 0;  // of the connection
   static constexpr auto fields() {
@@ -332,7 +332,7 @@ struct RetireFrame {  // a connection is dead and closed at the sender …
   }
 };
 
-struct RetiredFrame {  // … and all work that came to the sender over it has ended
+struct RetiredFrame {  // a connection is dead and closed at the sender; what comes again is not begun twice
   static constexpr Kind kKind{FrameType::kRetired, "retired", Stream::kOrdered};
   uint64_t incarnation = 0;
   static constexpr auto fields() {

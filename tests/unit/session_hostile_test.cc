@@ -59,8 +59,14 @@ TEST_F(HostilePeerTest, WhoJoinsWithoutEndAndConfirmsNothingIsPartedFrom) {
   EXPECT_GT(joins, 100u) << "one that only is slow to confirm is not parted from";
 }
 
-// The write wanders from link to link, each time as if it had just been asked.
-TEST_F(HostilePeerTest, WhoRetiresEachConnectionThatAWriteIsOnDoesNotHoldItForEver) {
+class RetiringPeerTest : public HostilePeerTest {
+ protected:
+  // For how long a write waits that wanders from link to link, each time as if it had just been asked.
+  void hold_a_write();
+  uint64_t held_ns_ = 0;
+};
+
+void RetiringPeerTest::hold_a_write() {
   ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
   node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
   node_->run(kSecond_ns);
@@ -87,7 +93,19 @@ TEST_F(HostilePeerTest, WhoRetiresEachConnectionThatAWriteIsOnDoesNotHoldItForEv
     node_->run(kMoment_ns);
   }
   EXPECT_EQ(error, 0) << "after " << turns << " turns";
-  EXPECT_GT(passed_ns(), limits::kDiskPatience * config_.disk_timeout_ns) << "a slow disk is given its time";
+  held_ns_ = passed_ns();
+}
+
+TEST_F(RetiringPeerTest, WhoRetiresEachConnectionThatAWriteIsOnDoesNotHoldItForEver) {
+  ASSERT_NO_FATAL_FAILURE(hold_a_write());
+  EXPECT_GT(held_ns_, limits::kDiskPatience * config_.disk_timeout_ns) << "a slow disk is given its time";
+}
+
+// What it has already is not begun anew: such a disk hangs, however often the links part.
+TEST_F(RetiringPeerTest, WhoseDiskHangsGetsNoMoreTimeByRetiring) {
+  peer_->disk_still_ns = 2 * config_.disk_timeout_ns;
+  ASSERT_NO_FATAL_FAILURE(hold_a_write());
+  EXPECT_LT(held_ns_, 3 * config_.disk_timeout_ns);
 }
 
 // Heartbeats without a time: only the first one of a connection counts as the first.

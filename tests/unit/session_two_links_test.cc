@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,6 +111,105 @@ TEST_F(TwoLinksTest, EachLinkTakesWhatAVolumeHasGrownBy) {
     EXPECT_EQ(answers_[request], 0u) << line;
   }
   EXPECT_EQ(count("session-lost"), 0);
+}
+
+// What comes over a connection while the disk hangs, and again over the other one when that is gone.
+class LostLinkTest : public TwoLinksTest {
+ protected:
+  static constexpr uint64_t kHang_ns = 3 * kSecond_ns;
+  LostLinkTest() {
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      retired_ |= header.type == static_cast<uint8_t>(wire::FrameType::kRetired);
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kAck)) ++answered_[header.sequence];
+    };
+    peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
+    node_->data.submitted = [this](const DiskRequest&) { ++begun_; };
+    node_->data.hung_until_ns = node_->scheduler.now_ns() + kHang_ns;
+  }
+  void send(size_t over, const wire::FrameHeader& header, const std::vector<std::byte>& payload) {
+    peer_->send(over, wire::seal(header, payload));
+    if (!payload.empty()) peer_->send(over, payload);
+    node_->run(20 * kMillisecond_ns);
+  }
+  // Sent, and its connection lost.
+  void lose(const wire::FrameHeader& header, const std::vector<std::byte>& payload = {}) {
+    send(1, header, payload);
+    ASSERT_EQ(begun_, 1u);
+    peer_->retire(1, true);
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+    ASSERT_TRUE(retired_) << "other requests of that connection would wait for the disk";
+  }
+  [[nodiscard]] wire::FrameHeader write() {
+    return wire::to_header(wire::DataFrame{
+        .request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = block_.size(), .fua = true});
+  }
+
+  bool retired_ = false;
+  size_t begun_ = 0;                      // requests of the disk
+  std::map<uint64_t, size_t> answered_;  // how often, by request
+  const std::vector<std::byte> block_ = std::vector<std::byte>(4 * kKiB, std::byte{7});
+};
+
+TEST_F(LostLinkTest, AWriteThatComesAgainIsNotBegunAgain) {
+  const wire::FrameHeader header = write();
+  ASSERT_NO_FATAL_FAILURE(lose(header, block_));
+  send(0, header, block_);
+  node_->run(kHang_ns);
+  EXPECT_EQ(begun_, 1u) << "the first one would land after what is written next";
+  EXPECT_EQ(answered_[header.sequence], 1u);
+  EXPECT_TRUE(std::equal(block_.begin(), block_.end(), node_->data.contents.begin()));
+  EXPECT_EQ(count("session-lost"), 0);
+}
+
+// One that takes long would be begun at each parting of the links, and keep the disk busy for good.
+TEST_F(LostLinkTest, AFlushThatComesAgainIsNotBegunAgain) {
+  const wire::FrameHeader header = wire::to_header(wire::FlushFrame{peer_->next_sequence()});
+  ASSERT_NO_FATAL_FAILURE(lose(header));
+  send(0, header, {});
+  node_->run(kHang_ns);
+  EXPECT_EQ(begun_, 1u);
+  EXPECT_EQ(answered_[header.sequence], 1u);
+}
+
+TEST_F(LostLinkTest, AReadThatComesAgainIsNotBegunAgain) {
+  const wire::FrameHeader header =
+      wire::to_header(wire::ReadFrame{peer_->next_sequence(), 4 * kKiB, 4 * kKiB});
+  ASSERT_NO_FATAL_FAILURE(lose(header));
+  send(0, header, {});
+  node_->run(kHang_ns);
+  EXPECT_EQ(begun_, 1u);
+  EXPECT_EQ(answered_[header.sequence], 1u);
+}
+
+// Its answer went with its connection.
+TEST_F(LostLinkTest, WhatHasEndedMeanwhileIsDoneOnceMore) {
+  const wire::FrameHeader header = write();
+  ASSERT_NO_FATAL_FAILURE(lose(header, block_));
+  node_->run(kHang_ns);
+  EXPECT_EQ(answered_[header.sequence], 0u);
+  std::fill_n(node_->data.contents.begin(), block_.size(), std::byte{0});
+  send(0, header, block_);
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(begun_, 2u);
+  EXPECT_EQ(answered_[header.sequence], 1u);
+  EXPECT_TRUE(std::equal(block_.begin(), block_.end(), node_->data.contents.begin()));
+}
+
+// What the connection had not carried does not wait for what it had.
+TEST_F(LostLinkTest, WhatWasNotReadIsBegunBesideWhatIsWorkedOn) {
+  ASSERT_NO_FATAL_FAILURE(lose(wire::to_header(wire::FlushFrame{peer_->next_sequence()})));
+  send(0, write(), block_);
+  EXPECT_EQ(begun_, 2u);
+}
+
+// Its record would say that the other one is done.
+TEST_F(LostLinkTest, AnotherRequestWithTheNumberOfOneEndsTheSession) {
+  wire::FrameHeader header = write();
+  ASSERT_NO_FATAL_FAILURE(lose(header, block_));
+  header.offset = 8 * kKiB;
+  send(0, header, block_);
+  EXPECT_TRUE(comes_true([this] { return count("session-lost") == 1; }));
 }
 
 // It is shown to whoever looks at the status, or at the log. (In a process of its own: the harness ends with a line of
