@@ -317,6 +317,15 @@ TEST(PromoterDecision, ItsEndStopsTheTargetFirst) {
     };
   };
   const PromoterFacts away = with(serving(), [](PromoterFacts& f) { f.view.reset(); });
+  const PromoterFacts gone = with(away, [](PromoterFacts& f) {
+    f.gone_as_primary = true;
+    f.since_ns = kNow_ns - kSecond_ns;
+  });
+  const PromoterFacts gone_for_long = with(gone, [](PromoterFacts& f) { f.since_ns = kNow_ns - kEndWait_ns; });
+  const PromoterFacts asked_before = with(gone, [](PromoterFacts& f) {
+    f.gone_as_primary = false;
+    f.promotion_unanswered = true;
+  });
   const PromoterFacts refused = with(serving(), [](PromoterFacts& f) { f.demotion_refused = {1, kNow_ns}; });
   const PromoterFacts stuck = with(serving(), [](PromoterFacts& f) { f.stop_failed = {1, kNow_ns}; });
   const PromoterFacts asked = with(both_secondary(), [](PromoterFacts& f) { f.promotion_unanswered = true; });
@@ -334,6 +343,12 @@ TEST(PromoterDecision, ItsEndStopsTheTargetFirst) {
       {"may be promoted for ever", ending(asked, TargetState::kStopped, kEndWait_ns), PromoterStep::kEnd},
       {"no node answers", ending(away, TargetState::kStarted), kStop},
       {"no node answers, stopped", ending(away, TargetState::kStopped), PromoterStep::kEnd},
+      {"is being started again, running", ending(gone, TargetState::kStarted), kStop},
+      {"is being started again", ending(gone, TargetState::kStopped), kNothing, kEndWait_ns - kSecond_ns},
+      {"is started again since long", ending(gone, TargetState::kStopped, 2 * kSecond_ns), kNothing,
+       kEndWait_ns - 2 * kSecond_ns},
+      {"is gone for long", ending(gone_for_long, TargetState::kStopped), PromoterStep::kEnd},
+      {"is gone, and was asked", ending(asked_before, TargetState::kStopped), kNothing, kEndWait_ns - kSecond_ns},
   });
 }
 

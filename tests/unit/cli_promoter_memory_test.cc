@@ -37,6 +37,19 @@ PromoterMemory remembering(const json& status) {
   return memory;
 }
 
+TEST(PromoterMemory, KnowsWhetherItsNodeWentAsPrimary) {
+  for (const char* role : {"primary", "secondary"}) {
+    PromoterMemory memory = remembering(status_of(role));
+    for (int times = 0; times < 2; ++times) memory.see(std::nullopt, kBegin_ns + kSecond_ns);
+    EXPECT_EQ(memory.facts().gone_as_primary, role == std::string("primary")) << role;
+  }
+  json status = status_of("secondary");
+  status["resumes"] = true;
+  PromoterMemory memory = remembering(status);
+  memory.see(std::nullopt, kBegin_ns + kSecond_ns);
+  EXPECT_TRUE(memory.facts().gone_as_primary);
+}
+
 json role_event(const std::string& node, const std::string& role, uint64_t wall_ns) {
   return {{"number", 1}, {"event", "role"}, {"node", node}, {"role", role}, {"time", format_timestamp(wall_ns)}};
 }

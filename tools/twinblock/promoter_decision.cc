@@ -145,6 +145,10 @@ PromoterVerdict decide_end(const PromoterFacts& facts, uint64_t now_ns) {
   const bool primary = facts.view && (facts.view->primary || facts.view->resumes || facts.promotion_unanswered);
   if (facts.target != TargetState::kStopped && facts.stop_failed.times == 0)
     return {PromoterStep::kStop, 0, why};
+  // It is being started again, perhaps: as primary, with nobody beside it.
+  const bool may_be_back = !facts.view && (facts.gone_as_primary || facts.promotion_unanswered);
+  const uint64_t back_by_ns = std::min(facts.since_ns, *facts.ending_ns) + kEndWait_ns;
+  if (may_be_back && now_ns < back_by_ns) return {PromoterStep::kNothing, back_by_ns, "the node may be back as primary"};
   if (!primary || now_ns >= *facts.ending_ns + kEndWait_ns) return {PromoterStep::kEnd, 0, why};
   return again(PromoterStep::kDemote, facts.demotion_refused, now_ns, why);
 }

@@ -31,7 +31,7 @@ constexpr uint64_t kTargetMax_ns = 300 * kSecond_ns;
 // Targets that did not stop, and demotions that were refused.
 constexpr uint64_t kUndoMin_ns = 250 * kMillisecond_ns;
 constexpr uint64_t kUndoMax_ns = 10 * kSecond_ns;
-// A promoter that is to end leaves a node that can't be demoted alone after this.
+// A promoter that is to end leaves a node that can't be demoted alone after this, or that is gone for so long.
 constexpr uint64_t kEndWait_ns = 30 * kSecond_ns;
 
 struct PromoterRules {
@@ -60,7 +60,8 @@ struct PromoterFailure {
 enum class PromotionRefusal { kForGood, kNow, kLater };
 
 struct PromoterFacts {
-  std::optional<PromoterView> view;  // none: no node answers
+  std::optional<PromoterView> view;  // none: no node answers …
+  bool gone_as_primary = false;      // … and the last that it said was that it is primary, or may go on as one
   uint64_t since_ns = 0;             // since when the two nodes stand to each other as they do
   // Of the last promotion that was refused, while the node stands as it did.
   std::optional<PromotionRefusal> refusal;

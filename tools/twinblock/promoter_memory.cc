@@ -52,6 +52,7 @@ void PromoterMemory::see(std::optional<PromoterView> view, uint64_t now_ns) {
   if (view && !view->primary && !facts_.promotion_unanswered) facts_.demotion_refused = {};
   // Its event says so, too, where events are told.
   if (view && !view->primary && facts_.view && facts_.view->primary) facts_.demoted_ns = now_ns;
+  if (!view && facts_.view) facts_.gone_as_primary = facts_.view->primary || facts_.view->resumes;
   facts_.view = std::move(view);
 }
 
