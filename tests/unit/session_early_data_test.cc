@@ -12,11 +12,11 @@ namespace {
 
 class EarlyDataTest : public HostilePeerTest {
  protected:
-  void send_data(uint64_t offset_bytes, const std::vector<std::byte>& data) {
+  void send_data(uint64_t offset_bytes, const std::vector<std::byte>& data, size_t over = 0) {
     const wire::DataFrame frame{
         .request = peer_->next_sequence(), .offset_bytes = offset_bytes, .length_bytes = data.size()};
-    peer_->send(0, wire::seal(wire::to_header(frame), data));
-    peer_->send(0, data);
+    peer_->send(over, wire::seal(wire::to_header(frame), data));
+    peer_->send(over, data);
     node_->run(20 * kMillisecond_ns);
   }
   void mark_as_half_copied(size_t link) {
@@ -94,6 +94,22 @@ TEST_F(EarlyDataTest, EarlyDataIsHeldUpToABound) {
   }
   EXPECT_FALSE(stands());
   EXPECT_GT(sent, limits::kReceiveBytesMax / 2);
+}
+
+// A good peer sends it again, and has no more of it than before.
+TEST_F(EarlyDataTest, WhatWentWithItsConnectionDoesNotCount) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
+  const std::vector<std::byte> data(kVolumeBytes, std::byte{7});
+  const auto send_much = [&](size_t over) {
+    for (uint64_t sent = 0; sent < limits::kReceiveBytesMax * 3 / 4; sent += data.size()) send_data(0, data, over);
+  };
+  send_much(0);
+  ASSERT_TRUE(stands());
+  peer_->retire(0, true);
+  node_->run(100 * kMillisecond_ns);
+  send_much(1);
+  EXPECT_TRUE(stands());
 }
 
 // It is sent again elsewhere, and what lies here would land after that.
