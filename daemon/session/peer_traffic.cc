@@ -118,8 +118,7 @@ void PeerTraffic::channel_down(const Channel& channel, LinkEnd end) {
   if (control_channel_ != nullptr) control_.attach(control_channel_->connection());
 }
 
-// No link was up when they came, or the one that carried them is gone: the peer begins anew with
-// them.
+// No link was up when they came, or the one that carried them is gone.
 void PeerTraffic::send_again(uint64_t incarnation) {
   requests_.each_on(incarnation, [this](const PeerRequests::Entry& entry) {
     resent_ns_ = env_.clock.now_ns();
@@ -177,16 +176,16 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   const uint64_t age_max_ns = std::max(limits::kRequestPatience * limits::kDiskPatience * timeout,
                                        2 * env_.config.peer_timeout_ns);
   const bool gets_on = passed_ns(heartbeats_.disk_got_on_ns()) <= timeout;
-  // What was sent again begins anew there. But what the peer has already is not begun twice, and one whose disk hangs is
-  // not waited for longer because the links part.
-  const uint64_t resent_ns = heartbeats_.disk_still_ns() > timeout ? 0 : std::min(now, resent_ns_);
+  // What was sent again may have been begun then. But what the peer has already is not begun twice: one whose disk does
+  // nothing at all is not waited for longer because the links part.
+  const bool stands_still = !gets_on && heartbeats_.disk_still_ns() > timeout;
+  const uint64_t resent_ns = stands_still ? 0 : std::min(now, resent_ns_);
   std::optional<uint64_t> hangs;
   requests_.each_while([&](const PeerRequests::Entry& entry) {
     if (passed_ns(entry.asked_ns) <= timeout) return false;  // those behind it are younger
     // An answer on the control stream follows what comes before it there.
     const bool control = entry.incarnation == PeerRequests::kControlStream;
-    const uint64_t asked_ns =
-        std::max(entry.asked_ns, control ? last_control_ns_ : resent_ns);
+    const uint64_t asked_ns = std::max(entry.asked_ns, control ? last_control_ns_ : resent_ns);
     const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
     if (passed_ns(asked_ns) > limit) hangs = passed_ns(asked_ns);
     if (passed_ns(entry.asked_ns) > age_max_ns) hangs = passed_ns(entry.asked_ns);

@@ -36,7 +36,7 @@ class PeerTraffic {
   // A connection has become part of the session, or is gone (`channel` is a name only).
   void channel_up(Channel& channel);
   void channel_down(const Channel& channel, LinkEnd end);
-  // Nothing that came over this connection can land at the peer any more.
+  // The peer reads nothing more of this connection.
   void send_again(uint64_t incarnation);
 
   // A frame of the control stream has come.

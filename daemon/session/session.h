@@ -19,8 +19,8 @@
 //   SessionWatch  what is due as time passes: heartbeats, and who counts as lost
 //
 // The other links join by the session's id. A connection that dies is closed on both sides; what it
-// had not answered is sent again over others when the peer has confirmed that nothing that came
-// over it can land any more. A session without any link lingers, for a while.
+// had not answered is sent again over others when the peer has confirmed that it reads nothing more
+// of it. A session without any link lingers, for a while.
 //
 // Owned by the engine; loop thread only.
 #pragma once

@@ -69,9 +69,8 @@ struct Replica::Op {
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
   bool sample = false;
-  // Over which connection, and when, it has come for the last time.
   void came_over(const wire::Frame& frame, uint64_t connection, uint64_t now_ns);
-  uint64_t incarnation = 0;
+  uint64_t incarnation = 0;  // of the connection that brought it last
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kBytes, kDigests
   // A compressed payload, as it came; a worker makes `plain` of it.
@@ -101,31 +100,29 @@ void Replica::connection_gone(uint64_t incarnation) {
   for (Op* op : working_) {
     if (op->incarnation != incarnation) continue;
     op->incarnation = kGone;
-    ++unclaimed_;
+    unclaimed_.emplace(op->came_as.sequence, op);
   }
 }
 
-// Whether the frame asks for what is worked on already: that is answered over the connection that asks now. To begin it
+// Whether nothing is to be begun: the frame asks for what is worked on already, and that is answered over the connection that asks now. To begin it
 // anew would let the first one land after what is written once the second has been answered, and a flush that takes
 // long would be begun at each parting of the links.
 bool Replica::takes_up(const wire::Frame& frame, uint64_t incarnation) {
-  const auto at = std::ranges::find_if(working_, [&frame](const Op* op) {
-    return op->incarnation == kGone && op->came_as.sequence == frame.header.sequence;
-  });
-  if (at == working_.end()) return false;
-  Op& op = **at;
+  const auto at = unclaimed_.find(frame.header.sequence);
+  if (at == unclaimed_.end()) return false;
+  Op& op = *at->second;
   if (!asks_the_same(op.came_as, frame.header)) {
     core_.refuse(frame.header);
     return true;
   }
   op.came_over(frame, incarnation, core_.clock.now_ns());
   op.sample = op.asks == Op::Asks::kWrite && wire::frame_as<wire::DataFrame>(frame.header).sample;
-  --unclaimed_;
+  unclaimed_.erase(at);
   return true;
 }
 
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
-  if (unclaimed_ > 0 && takes_up(frame, incarnation)) return;
+  if (!unclaimed_.empty() && takes_up(frame, incarnation)) return;
   Op& op = ops_.take(*this);
   op.came_as = frame.header;
   op.came_over(frame, incarnation, core_.clock.now_ns());
@@ -316,7 +313,7 @@ void Replica::ended_here(Op& op) {
 void Replica::release(Op& op) {
   TB_CHECK(op.place < working_.size() && working_[op.place] == &op && working_bytes_ >= op.working_bytes,
            "a request ends once");
-  if (op.incarnation == kGone) --unclaimed_;
+  if (op.incarnation == kGone) unclaimed_.erase(op.came_as.sequence);
   working_.back()->place = op.place;
   working_[op.place] = working_.back();
   working_.pop_back();

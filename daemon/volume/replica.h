@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/checks.h"
@@ -69,7 +70,7 @@ class Replica {
   bool answering_ = false;
   bool paused_ = false;
   std::vector<Op*> working_;    // in no order
-  size_t unclaimed_ = 0;        // how many of them came over a connection that is gone
+  std::unordered_map<uint64_t, Op*> unclaimed_;  // by number: those that came over a connection that is gone
   uint64_t working_bytes_ = 0;  // of requests that the disk works on
   Pool<Op> ops_;
   uint64_t got_on_ns_ = 0;  // of what it has to do; else without meaning

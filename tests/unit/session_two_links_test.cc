@@ -172,15 +172,22 @@ TEST_F(LostLinkTest, AFlushThatComesAgainIsNotBegunAgain) {
   EXPECT_EQ(answered_[header.sequence], 1u);
 }
 
-TEST_F(LostLinkTest, AReadThatComesAgainIsNotBegunAgain) {
+class LostReadTest : public LostLinkTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(LostReadTest, AReadThatComesAgainIsNotBegunAgain) {
+  const uint64_t number = peer_->next_sequence();
   const wire::FrameHeader header =
-      wire::to_header(wire::ReadFrame{peer_->next_sequence(), 4 * kKiB, 4 * kKiB});
+      GetParam() ? wire::to_header(wire::DigestFrame{.request = number, .offset_bytes = 4 * kKiB, .length_bytes = 8 * kKiB})
+                 : wire::to_header(wire::ReadFrame{number, 4 * kKiB, 8 * kKiB});
   ASSERT_NO_FATAL_FAILURE(lose(header));
   send(0, header, {});
   node_->run(kHang_ns);
   EXPECT_EQ(begun_, 1u);
   EXPECT_EQ(answered_[header.sequence], 1u);
 }
+
+INSTANTIATE_TEST_SUITE_P(WhatOnlyAsks, LostReadTest, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Digests" : "Bytes"; });
 
 // Its answer went with its connection.
 TEST_F(LostLinkTest, WhatHasEndedMeanwhileIsDoneOnceMore) {
