@@ -37,6 +37,12 @@ class AloneRight {
     return witness_ != WitnessKind::kEtcd || !asks(record) || !record.had_partner() || alone(record);
   }
 
+  // Whether what begins now is this node's alone as well: it has the right to begin a generation, or the present one is its
+  // own.
+  [[nodiscard]] bool covers_next(const metadata::NodeRecord& record) const {
+    return granted_ || (!record.shares_generation() && alone(record));
+  }
+
   // The next generation that this node begins is its own by right: the witness', …
   void grant() { granted_ = true; }
   // … or by the operator's word, of which an etcd is to be told. Until it was, this process goes on by the word only; a

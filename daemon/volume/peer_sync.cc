@@ -261,7 +261,8 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   if (verdict == Verdict::kSourceOfAll) {
     if (another) {
       AloneRight& right = core_.stance().alone_right();
-      core_.state().history().begin_generation_for(*another, right.granted(), right.by_word());
+      core_.state().history().begin_generation_for(*another, right.granted(), right.by_word(),
+                                                   right.covers_next(core_.record()));
       right.withdraw();  // it is spent
     }
     // A target that holds nothing has nothing to compare with.

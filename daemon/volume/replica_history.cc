@@ -19,13 +19,18 @@ void ReplicaHistory::begin_generation(bool by_word) {
 }
 
 // Who alone has the generation before, by the witness' entry, alone has this one.
-void ReplicaHistory::begin_generation_for(uint64_t replica, bool claimed, bool by_word) {
+void ReplicaHistory::begin_generation_for(uint64_t replica, bool claimed, bool by_word, bool alone) {
   const bool named = record_.named == record_.generations.current && !record_.shares_generation();
   const uint64_t claim = claimed ? 0 : std::exchange(record_.claim, 0);
   begin_generation(by_word);
   if (!claimed) record_.claim = claim;
   if (named) record_.named = record_.generations.current;
   record_.generations.settle();
+  if (alone) {
+    const bool is_named = record_.named == record_.generations.current;
+    record_.generations.advance(fresh_generation());
+    if (is_named) record_.named = record_.generations.current;
+  }
   record_.begun_for = replica;
 }
 

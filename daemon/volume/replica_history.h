@@ -27,7 +27,8 @@ class ReplicaHistory {
   void begin_generation(bool by_word);
   // … for the replica in this state, which nobody else has, and which becomes the base at once. `claimed`:
   // the one that the witness agreed to, or the operator in its place, as this node shared the one before.
-  void begin_generation_for(uint64_t replica, bool claimed, bool by_word);
+  // `alone`: the node may go on without that replica, which has nothing yet, in one more that is its own.
+  void begin_generation_for(uint64_t replica, bool claimed, bool by_word, bool alone);
   // The witness is to be asked for the right to begin a generation alone; the record has to be durable
   // before. Stays the same until the claim is spent (begin_generation()) or void (settled_at_witness()).
   void claim_generation();

@@ -71,6 +71,20 @@ TEST(AloneRight, AnotherReplicaJoinsWhenTheFormerPartnerCanNotOvertake) {
   EXPECT_TRUE(AloneRight(WitnessKind::kCommand).take_in_another(kShared));
 }
 
+// What begins then is no right of who had none.
+TEST(AloneRight, CoversWhatBeginsForAnotherReplica) {
+  AloneRight right(WitnessKind::kEtcd);
+  EXPECT_TRUE(right.covers_next(kOwnAndNamed));
+  EXPECT_FALSE(right.covers_next(kOwn));
+  EXPECT_FALSE(right.covers_next(kShared));
+  right.grant();
+  EXPECT_TRUE(right.covers_next(kShared));
+  EXPECT_FALSE(AloneRight(WitnessKind::kNone).covers_next(kShared)) << "the former partner may have it";
+  EXPECT_TRUE(AloneRight(WitnessKind::kNone).covers_next(kOwn));
+  EXPECT_FALSE(AloneRight(WitnessKind::kCommand).covers_next(kShared));
+  EXPECT_TRUE(AloneRight(WitnessKind::kCommand).covers_next(kOwn));
+}
+
 // The witness was not told yet: this process goes on, and knows that it is to be told. Not of what the peer may have.
 TEST(AloneRight, TheOperatorsWordCountsUntilTheWitnessWasTold) {
   AloneRight right(WitnessKind::kEtcd);

@@ -32,7 +32,8 @@ TEST_F(AnotherMemberTest, BeginsAGenerationThatTheFormerOneDoesNotKnow) {
   part();
   ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kBlank, 0, wire::FrameType::kGeneration));
   EXPECT_NE(generations().current, before.current);
-  EXPECT_EQ(generations().base, generations().current);
+  EXPECT_NE(generations().base, before.current);
+  EXPECT_NE(generations().base, before.base);
 }
 
 // It had told of its disk's failure, and died before that was on its record: what is read there may not be on the disk.

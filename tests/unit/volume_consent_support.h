@@ -86,6 +86,7 @@ class ConsentTest : public testing::Test {
   static constexpr uint64_t kGeneration = 11;
   static constexpr uint64_t kClaim = 12;
   static constexpr uint64_t kLong_ns = 60 * kSecond_ns;
+  static constexpr int kPeerFenced = 7;  // an exit status
 
   ConsentTest() : config_(make_config(kVolumeBytes)) {
     config_.witness.kind = WitnessKind::kEtcd;
@@ -158,6 +159,12 @@ class ConsentTest : public testing::Test {
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
     for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  // The peer's disk was lost, and it has an empty one.
+  void meet_newcomer() {
+    invite();
+    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+    peer_->dial(0);
   }
   // … is gone.
   void part() {

@@ -112,7 +112,6 @@ class HungDiskTest : public ConsentTest {
     EXPECT_EQ(ended_, 0);
   }
 
-  static constexpr int kPeerFenced = 7;  // an exit status
   ClientRequest request_, another_;
   std::optional<int> ended_, another_ended_;
   bool next_flush_fails_ = false;

@@ -70,9 +70,10 @@ class ResumptionTest : public testing::Test {
     fence_.scheduler = &node_->scheduler;
     ASSERT_TRUE(node_->engine->start().ok());
   }
-  // The peer's disk was lost, and it has an empty one, which is brought up to date.
-  void meet_newcomer() {
+  // The peer's disk was lost, and it has an empty one, which is brought up to date; or, where it does not answer, to be so.
+  void meet_newcomer(bool answers = true) {
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->answers = answers;
     peer_->take(HostilePeer::Stance::kBlank, 0, 0);
     for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(stands());

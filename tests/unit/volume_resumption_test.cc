@@ -216,6 +216,15 @@ TEST_F(ResumptionTest, BesideANewcomerItGoesOnIfItWasAlone) {
   EXPECT_EQ(node_->engine->status().mine.term, 2u);
 }
 
+// Nor has a newcomer anything of it that was gone before it was marked.
+TEST_F(ResumptionTest, WithoutANewcomerThatIsGoneItGoesOnIfItWasAlone) {
+  begin_alone();
+  meet_newcomer(false);
+  peer_->vanish();
+  node_->run(4 * config_.peer_timeout_ns);
+  EXPECT_TRUE(serves());
+}
+
 TEST_F(ResumptionTest, ANewcomerThatIsPromotedEndsIt) {
   begin_alone();
   meet_newcomer();

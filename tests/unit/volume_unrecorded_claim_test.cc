@@ -16,15 +16,6 @@ constexpr uint64_t kBoot = 7;
 
 class UnrecordedClaimTest : public ConsentTest {
  protected:
-  // The peer's disk was lost, and it has an empty one, which the witness has to agree to.
-  void meet_newcomer() {
-    peer_.reset();
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-    peer_->asks_register = true;
-    peer_->settings = make_settings(config_);
-    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
-    peer_->dial(0);
-  }
   [[nodiscard]] bool told(const std::string& event) const {
     const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
     return std::ranges::any_of(all, [&event](const Event& each) { return each.name == event; });
