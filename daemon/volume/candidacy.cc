@@ -82,6 +82,12 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
   if (peer_is_primary())
     return Error{core_.peer + " is primary",
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
+  // It has no record to put an answer on before the copy begins.
+  const auto& facts = core_.session.handshake().peer_facts();
+  if (core_.session.up() && parts_.owner.copy_waits() && facts && facts->blank)
+    return Error{core_.peer + " holds nothing, and agrees to nothing before the copy to it begins, which waits for the witness",
+                 "`twinblock status " + core_.config.volume + "` says for what, and how to go on without it", EBUSY,
+                 Retry::kLater};
   if (peer_is_dead) return std::nullopt;
   if (core_.state().backing().other() && !core_.state().backing().unvouched())
     return why_other_is_not_promoted(core_.config.node(core_.node).backing, core_.peer);

@@ -57,6 +57,21 @@ TEST_F(UnrecordedClaimTest, AClaimThatTheDiskDidNotTakeIsNotPutThereForAnotherRe
   EXPECT_TRUE(node_->engine->status().witness.copy_waits);
 }
 
+// It is blank, and has nowhere to put its consent: the operator hears for what to wait, and does not wait in vain.
+TEST_F(UnrecordedClaimTest, WhoIsToBePromotedBesideANewcomerHearsThatItsCopyWaits) {
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  witness_.fails = true;
+  begin();
+  meet_newcomer();
+  node_->run(kLong_ns);
+  ASSERT_TRUE(node_->engine->status().witness.copy_waits);
+  std::optional<Error> refused;
+  node_->engine->orders().promote({}, [&](const Result<std::string>& said) { refused = said.error(); });
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(refused.has_value()) << "at once";
+  EXPECT_NE(refused->what.find("waits for the witness"), std::string::npos) << refused->what;
+}
+
 // Both would carry the promotion out: the second under a term that the device that waits is not of.
 TEST_F(UnrecordedClaimTest, WhileTheOperatorsWordIsRecordedNobodyAsksTheWitnessToGoOn) {
   begin_again();
