@@ -67,6 +67,7 @@ TEST_P(NewcomerRightTest, WhoHadNoRightGetsNoneByIt) {
   fence_.says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
   part();
   meet_newcomer();
+  peer_->answers = false;
   node_->run(5 * kSecond_ns);
   part();
   write();
