@@ -85,6 +85,16 @@ Status flush_if_connected(const Attachment& attachment, bool force) {
                  "was not written yet");
 }
 
+Status refuse_nbd_if_used(const HostPaths& host, const Attachment& attachment) {
+  const bool ended = !attachment.ended.empty();
+  const bool waits = !ended && !is_connected(attachment);
+  Status unused = refuse_if_used(host, attachment.device, !ended && !waits);
+  if (!unused && waits)
+    return refused(unused.error().what, "attach again, which reconnects it where its node goes on as primary; or " +
+                                            give_up_words(host, attachment));
+  return unused;
+}
+
 Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool force) {
   // Ours is gone, and somebody else may have taken the device since.
   if (!is_ours(host, attachment)) return ok_status();
@@ -92,17 +102,12 @@ Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool forc
   if (!attachment.complete && !force && !known)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (lsblk " + attachment.device + "); --force disconnects it");
-  const bool ended = !attachment.ended.empty();
-  const bool waits = !ended && !is_connected(attachment);
-  Status unused = refuse_if_used(host, attachment.device, !ended && !waits);
-  if (!unused && waits)
-    return refused(unused.error().what, "attach again, which reconnects it where its node goes on as primary; or " +
-                                            give_up_words(host, attachment));
-  if (!unused) return unused;
+  if (Status unused = refuse_nbd_if_used(host, attachment); !unused) return unused;
   // It has been disconnected, and goes when the last one closes it.
-  if (ended) return ok_status();
-  Status flushed = flush_if_connected(attachment, force);
-  if (!flushed) return flushed;
+  if (!attachment.ended.empty()) return ok_status();
+  if (Status flushed = flush_if_connected(attachment, force); !flushed) return flushed;
+  // Whoever has mounted or opened it while it was flushed, which may take long, would lose it.
+  if (Status unused = refuse_nbd_if_used(host, attachment); !unused) return unused;
   return disconnect_nbd_device(host, attachment);
 }
 
