@@ -197,7 +197,7 @@ TEST_F(StayBesideADevice, AnAttachThatIsAtWorkIsLeftToWhoeverIsAtIt) {
   begin_half_way(identify_process(getpid()));
   const Result<Output> done = looked(node_status("primary"), 5);
   ASSERT_FALSE(done.ok());
-  EXPECT_NE(done.error().what.find("another is at work"), std::string::npos) << done.error().what;
+  EXPECT_NE(done.error().what.find("is just attaching it"), std::string::npos) << done.error().what;
   EXPECT_FALSE(read_attachment(stem_).value()->complete);
   EXPECT_FALSE(detach(host_, stem_, *read_attachment(stem_).value(), false).ok());
   EXPECT_TRUE(nbd_kernel().orders.empty());
