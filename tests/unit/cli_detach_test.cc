@@ -19,6 +19,7 @@
 #include "temporary_directory.h"
 #include "twinblock/actions.h"
 #include "twinblock/detach.h"
+#include "twinblock/exit_status.h"
 #include "twinblock/options.h"
 
 namespace twinblock {
@@ -150,6 +151,36 @@ TEST_F(DetachOfNbd, LeavesADeviceThatWasMountedWhileItWasFlushed) {
   }
   EXPECT_TRUE(nbd_kernel().orders.empty());
   EXPECT_TRUE(std::filesystem::exists(attachment_path(stem_)));
+}
+
+// Else who demotes it next is refused, as the export is in use.
+TEST_F(DetachOfNbd, HasEndedWhenItsNodeHasNoticed) {
+  for (const bool force : {false, true}) {
+    put(block_ + "/pid", "77\n");
+    nbd_kernel().orders.clear();
+    int asked = 0;
+    const AskStatus ask = [&asked] {
+      if (!nbd_kernel().orders.empty()) ++asked;
+      return Result<nlohmann::json>(nlohmann::json{{"clients", asked < 3 ? 2 : 1}});
+    };
+    ASSERT_TRUE(detach(host_, stem_, attachment_, force, ask).ok());
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  }
+}
+
+// Another one may have come meanwhile, or the node may not answer.
+TEST_F(DetachOfNbd, HasEndedAlsoWhereItsNodeDoesNotNotice) {
+  for (const bool answers : {true, false}) {
+    put(block_ + "/pid", "77\n");
+    int asked = 0;
+    const AskStatus ask = [&]() -> Result<nlohmann::json> {
+      if (++asked > 1 && !answers) return refused("nobody");
+      return nlohmann::json{{"clients", 2}};
+    };
+    EXPECT_TRUE(detach(host_, stem_, attachment_, false, ask).ok());
+    EXPECT_EQ(asked == 2, !answers) << asked;
+  }
 }
 
 }  // namespace
