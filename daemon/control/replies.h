@@ -4,13 +4,19 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "volume/engine.h"
 
 namespace twinblock {
 
 // Called once with a line without its newline.
-using Send = std::function<void(std::string)>;
+struct Send {
+  void operator()(std::string line) const { to(std::move(line)); }
+
+  std::function<void(std::string)> to;
+  std::function<bool()> gone;  // whether who asked waits for it no more; null: he waits
+};
 
 // {"ok":true,"result":…}
 std::string success(nlohmann::json result);

@@ -101,7 +101,7 @@ const std::array<Verb, 22> kVerbs{{
     {"promote",
      {{{"peer_is_dead"}, {"without_witness"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       const Roles::Word word{flag(args, "peer_is_dead"), flag(args, "without_witness")};
+       const Roles::Word word{flag(args, "peer_is_dead"), flag(args, "without_witness"), send.gone};
        if (word.without_witness && !word.peer_is_dead)
          send(failure("'without_witness' goes with 'peer_is_dead' only",
                       "who vouches in the witness' place vouches for the peer's death"));
@@ -288,7 +288,7 @@ std::string check_arguments(const Verb& verb, const json& args) {
 }  // namespace
 
 void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
-                            Send reply) {
+                            std::function<void(std::string)> reply, std::function<bool()> gone) {
   // Requests are flat. Deeper ones are not even built: copying and freeing them recurses.
   bool too_deep = false;
   const auto keep = [&too_deep](int depth, json::parse_event_t, const json&) {
@@ -315,7 +315,7 @@ void handle_control_request(Engine& engine, const NodeFacts& facts, const std::s
     reply(failure(wrong, ""));
     return;
   }
-  verb->run(engine, facts, args, std::move(reply));
+  verb->run(engine, facts, args, Send{std::move(reply), std::move(gone)});
 }
 
 }  // namespace twinblock

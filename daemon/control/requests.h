@@ -37,9 +37,10 @@ struct NodeFacts {
 };
 
 // Answers one request; `reply` is called once, at once or later, with a line without its newline.
-// Anything that is not a good request is answered with an error that says what is wrong with it.
+// Anything that is not a good request is answered with an error that says what is wrong with it. `gone`: whether who
+// asked waits for no answer any more; null: he waits.
 void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
-                            std::function<void(std::string)> reply);
+                            std::function<void(std::string)> reply, std::function<bool()> gone = nullptr);
 
 // The "result" of `stats`: what was counted since the process began.
 nlohmann::json render_stats(const StatusView& view, const LatencyView& latency);

@@ -16,17 +16,23 @@ constexpr uint64_t kLossPoll_ns = 20 * kMillisecond_ns;
 LossWait::LossWait(Core& core, Calls calls)
     : core_(core), calls_(std::move(calls)), timer_(core.clock.make_timer([this] { look(); })) {}
 
-void LossWait::begin(Reply reply) {
+void LossWait::begin(Reply reply, std::function<bool()> gone) {
   TB_CHECK(!waiting(), "one promotion at a time waits for the loss of the session");
   core_.log.log(Severity::kInfo, "to be promoted, as " + core_.peer +
                                      " is said to be dead: waiting until it counts as lost, or "
                                      "answers");
-  wait_ = {std::move(reply), core_.clock.now_ns()};
+  wait_ = {std::move(reply), std::move(gone), core_.clock.now_ns()};
   timer_->arm(0);
 }
 
 void LossWait::look() {
   TB_CHECK(waiting(), "the timer runs while a promotion waits");
+  if (wait_->gone && wait_->gone()) {
+    const std::string why = "who said that " + core_.peer + " is dead has gone, and took the order back by that";
+    core_.log.log(Severity::kInfo, "not to be promoted: " + why);
+    end()(Error{why, "", ECANCELED, Retry::kNotNow});
+    return;
+  }
   if (!calls_.goes_on()) {
     calls_.over(end());
     return;

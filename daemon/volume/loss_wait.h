@@ -1,6 +1,7 @@
 // A promotion with the operator's word that the peer is dead, while the session with it still
 // stands: right after a loss of power nothing has told this node yet. It waits until the peer counts
-// as lost, which is within the peer timeout; if the peer shows that it lives, the word was wrong.
+// as lost, which is within the peer timeout; if the peer shows that it lives, the word was wrong. If whoever gave
+// it waits no more (he ended his command), it is withdrawn.
 //
 // Owned by Roles; loop thread only.
 #pragma once
@@ -28,7 +29,8 @@ class LossWait {
 
   LossWait(Core& core, Calls calls);
 
-  void begin(Reply reply);
+  // `gone`: whether who gave the order has gone meanwhile; null: he stays.
+  void begin(Reply reply, std::function<bool()> gone);
   [[nodiscard]] bool waiting() const { return wait_.has_value(); }
   // Whoever waits does so no longer.
   void give_up(Error why);
@@ -38,6 +40,7 @@ class LossWait {
  private:
   struct Wait {
     Reply reply;
+    std::function<bool()> gone;
     uint64_t since_ns;
   };
 

@@ -26,10 +26,12 @@ class Promotion {
   using Reply = std::function<void(Result<std::string>)>;
   // What the operator answers for.
   struct Word {
-    Word(bool is_dead = false, bool no_witness = false)  // NOLINT(google-explicit-constructor)
-        : peer_is_dead(is_dead), without_witness(no_witness) {}
+    Word(bool is_dead = false, bool no_witness = false,  // NOLINT(google-explicit-constructor)
+         std::function<bool()> has_gone = nullptr)
+        : peer_is_dead(is_dead), without_witness(no_witness), gone(std::move(has_gone)) {}
     bool peer_is_dead;
     bool without_witness;  // … and does not go on, whatever the witness says of it
+    std::function<bool()> gone;  // whether he waits for the answer no more; null: he waits
   };
   struct Calls {
     // Nothing is to be waited for any more.

@@ -145,7 +145,7 @@ void Roles::wait_for_loss(Word word, Reply reply) {
     promotion_.wait_no_longer();
     take_promotion_back();
   }
-  loss_wait_.begin(std::move(reply));
+  loss_wait_.begin(std::move(reply), std::move(word.gone));
 }
 
 void Roles::answer_is_lost(const std::string& reason) {

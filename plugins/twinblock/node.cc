@@ -214,8 +214,8 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found, bool may_forg
     log_.log(Severity::kWarning, memory.refused + "; to do: " + memory.action);
   if (Status made = make_directories(self.runtime); !made) return made;
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(
-      loop_, facts_.control_path, [this](const std::string& request, ControlServer::Reply reply) {
-        handle_control_request(*engine_, facts_, request, std::move(reply));
+      loop_, facts_.control_path, [this](const std::string& request, const ControlServer::Reply& reply) {
+        handle_control_request(*engine_, facts_, request, reply, [reply] { return reply.gone(); });
       },
       {}, [this](const std::string& request) {
         log_.log(Severity::kInfo, "not carried out, since who asked for it had gone before it began: " +

@@ -4,7 +4,9 @@ and the returning node gets just what it missed."""
 import os
 import random
 import signal
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -306,6 +308,20 @@ def test_a_promotion_right_after_the_primarys_death_waits_until_that_is_known(ma
     assert done.returncode == 0, done.stderr
     assert "waiting until alpha counts as lost" in " ".join(done.stderr.split())
     assert lab.status("beta")["role"] == "primary"
+
+
+def test_a_promotion_whose_command_is_ended_while_it_waits_is_taken_back(make_lab):
+    """Who ends it believes that nothing comes of it; beta would be promoted when alpha is about to come back."""
+    lab = make_lab(peer_timeout="10s")
+    lab.wait_state("beta", "duplex", 10)
+    lab.pause("alpha")
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    with subprocess.Popen([program, "promote", "--socket", lab.node("beta")["control"], "--peer-is-dead"]) as order:
+        wait_until(lambda: "waiting until it counts as lost" in lab.log_tail("beta"), what="the promotion to wait")
+        order.send_signal(signal.SIGINT)
+    lab.wait_state("beta", "waiting", 10)
+    assert "not to be promoted: who said that alpha is dead has gone" in lab.log_tail("beta")
+    assert lab.status("beta")["role"] == "secondary"
 
 
 @pytest.mark.sanitize

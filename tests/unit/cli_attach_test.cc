@@ -158,6 +158,25 @@ TEST_F(FakeHost, AttachingTwiceSaysWhereItIs) {
   EXPECT_EQ(again.error().what, "already attached as /dev/nbd7");
 }
 
+// What undid it would take it out of the hands of who makes it.
+TEST_F(FakeHost, AttachingBesideWhoIsJustAttachingSaysWhoThatIs) {
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.method = kMethodNbd;
+  attachment.maker = identify_process(getpid());
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  std::string note;
+  const auto again = [&] {
+    return attach(host_, node_status("primary", true, "secondary"), nobody, stem_, kMethodAuto, note).error();
+  };
+  EXPECT_EQ(again().what, "process " + std::to_string(getpid()) + " is just attaching it");
+  EXPECT_EQ(again().action, "wait for it, see: twinblock status r0");
+  attachment.maker.start_ticks += 1;  // that process has ended
+  ASSERT_TRUE(update_attachment(stem_, attachment).ok());
+  EXPECT_EQ(again().what, "an earlier attach ended half-way");
+  EXPECT_NE(again().action.find("twinblock detach"), std::string::npos);
+}
+
 TEST_F(FakeHost, ADeadDeviceIsTakenAway) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4711;

@@ -13,9 +13,13 @@
 #include "base/units.h"
 #include "io/posix/descriptor.h"
 #include "loop_device.h"
+#include "nbd3_support.h"
+#include "nbd_kernel.h"
+#include "noted_syncs.h"
 #include "temporary_directory.h"
 #include "twinblock/actions.h"
 #include "twinblock/detach.h"
+#include "twinblock/exit_status.h"
 #include "twinblock/options.h"
 
 namespace twinblock {
@@ -94,6 +98,89 @@ TEST(ADevice, ThatTheKernelHasClaimedIsNotTakenAway) {
   ASSERT_FALSE(refusal.ok());
   EXPECT_NE(refusal.error().what.find("something in the kernel has claimed it"), std::string::npos) << refusal.error().what;
   EXPECT_TRUE(std::filesystem::exists(attachment_path(stem)));
+}
+
+// A host with an attached /dev/nbd3, which nobody uses, and whose kernel takes it away when it is told to.
+class DetachOfNbd : public testing::Test {
+ protected:
+  DetachOfNbd() {
+    noted_syncs().clear();
+    nbd_kernel() = {};
+    nbd_kernel().answer = [this](const NbdOrder&) {
+      std::filesystem::remove(block_ + "/pid");
+      return 0;
+    };
+    put(host_.dev + "/nbd3");
+    put(block_ + "/pid", "77\n");
+    put(block_ + "/backend", "twinblock/r0\n");
+    put(block_ + "/dev", "43:3\n");
+    put(host_.proc + "/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+  }
+  ~DetachOfNbd() override {
+    noted_syncs().clear();
+    nbd_kernel() = {};
+  }
+
+  const TemporaryDirectory dir_;
+  const HostPaths host_{dir_ / "sys", dir_ / "dev", dir_ / "proc"};
+  const std::string block_ = host_.sys + "/block/nbd3";
+  const std::string stem_ = dir_ / "r0";
+  const Attachment attachment_ = attached_nbd3(host_);
+};
+
+TEST_F(DetachOfNbd, TakesAwayWhatNobodyUses) {
+  const Status gone = detach(host_, stem_, attachment_, false);
+  EXPECT_TRUE(gone.ok()) << gone.error().what;
+  EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(attachment_path(stem_)));
+}
+
+// The flush of what the kernel holds may take its time, and nobody is kept from the device by it.
+TEST_F(DetachOfNbd, LeavesADeviceThatWasMountedWhileItWasFlushed) {
+  noted_syncs().before = [this](const std::string& path) {
+    if (path == attachment_.device)
+      put(host_.proc + "/self/mountinfo", "30 22 43:3 / /mnt rw - ext4 /dev/nbd3 rw\n");
+    return 0;
+  };
+  for (const bool force : {false, true}) {
+    put(host_.proc + "/self/mountinfo");
+    const Status refusal = detach(host_, stem_, attachment_, force);
+    ASSERT_FALSE(refusal.ok());
+    EXPECT_NE(refusal.error().what.find("it is mounted at /mnt"), std::string::npos) << refusal.error().what;
+  }
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_TRUE(std::filesystem::exists(attachment_path(stem_)));
+}
+
+// Else who demotes it next is refused, as the export is in use.
+TEST_F(DetachOfNbd, HasEndedWhenItsNodeHasNoticed) {
+  for (const bool force : {false, true}) {
+    put(block_ + "/pid", "77\n");
+    nbd_kernel().orders.clear();
+    int asked = 0;
+    const AskStatus ask = [&asked] {
+      if (!nbd_kernel().orders.empty()) ++asked;
+      return Result<nlohmann::json>(nlohmann::json{{"clients", asked < 3 ? 2 : 1}});
+    };
+    ASSERT_TRUE(detach(host_, stem_, attachment_, force, ask).ok());
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  }
+}
+
+// Another one may have come meanwhile, or the node may not answer.
+TEST_F(DetachOfNbd, HasEndedAlsoWhereItsNodeDoesNotNotice) {
+  for (const bool answers : {true, false}) {
+    put(block_ + "/pid", "77\n");
+    int asked = 0;
+    const AskStatus ask = [&]() -> Result<nlohmann::json> {
+      if (++asked > 1 && !answers) return refused("nobody");
+      return nlohmann::json{{"clients", 2}};
+    };
+    EXPECT_TRUE(detach(host_, stem_, attachment_, false, ask).ok());
+    EXPECT_EQ(asked == 2, !answers) << asked;
+  }
 }
 
 }  // namespace

@@ -135,6 +135,20 @@ TEST_F(NbdHost, StatusSaysWhetherTheDeviceLives) {
   EXPECT_EQ(text_at(state_with(node_status("primary", 5, 1)), "state"), "dead");
 }
 
+TEST_F(NbdHost, StatusSaysWhoIsJustAttachingIt) {
+  attachment_.complete = false;
+  attachment_.maker = identify_process(getpid());
+  const json status = node_status("primary", 5, getpid());
+  EXPECT_EQ(device_text(state_with(status)), host_.dev + "/nbd3 by nbd: being attached, by process " +
+                                                 std::to_string(getpid()));
+  attachment_.device.clear();
+  EXPECT_TRUE(device_text(state_with(status)).starts_with("a device by nbd: being attached"));
+  attachment_.maker.start_ticks += 1;  // that process has ended
+  const json dead = state_with(status);
+  EXPECT_EQ(text_at(dead, "state"), "dead");
+  EXPECT_EQ(text_at(dead, "why"), "attach ended half-way");
+}
+
 TEST_F(NbdHost, TheNoteOfADeviceIsReadBack) {
   attachment_.link = "/dev/twinblock/r0";
   attachment_.volume_uuid = "u";

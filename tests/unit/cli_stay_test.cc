@@ -197,10 +197,32 @@ TEST_F(StayBesideADevice, AnAttachThatIsAtWorkIsLeftToWhoeverIsAtIt) {
   begin_half_way(identify_process(getpid()));
   const Result<Output> done = looked(node_status("primary"), 5);
   ASSERT_FALSE(done.ok());
-  EXPECT_NE(done.error().what.find("another is at work"), std::string::npos) << done.error().what;
+  EXPECT_NE(done.error().what.find("is just attaching it"), std::string::npos) << done.error().what;
   EXPECT_FALSE(read_attachment(stem_).value()->complete);
   EXPECT_FALSE(detach(host_, stem_, *read_attachment(stem_).value(), false).ok());
   EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+// The guide demotes the node right after the unit's stop.
+TEST_F(StayBesideADevice, ItsStopHasEndedWhenTheNodeHasNoticed) {
+  ASSERT_TRUE(update_attachment(stem_, attached_nbd3(host_)).ok());
+  put(host_.proc + "/self/mountinfo");
+  put(host_.dev + "/nbd3");
+  nbd_kernel().answer = [this](const NbdOrder&) {
+    std::filesystem::remove(host_.sys + "/block/nbd3/pid");
+    return 0;
+  };
+  int asked = 0, asked_after = 0;
+  const AskStatus ask = [&]() -> Result<json> {
+    if (++asked == 1) raise(SIGTERM);
+    if (!nbd_kernel().orders.empty()) ++asked_after;
+    json status = node_status("primary");
+    status["clients"] = asked_after < 3 ? 2 : 1;
+    return status;
+  };
+  const Result<Output> done = stay_attached(host_, ask, stem_, [](const std::string&) {});
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(asked_after, 3);
 }
 
 // Else nobody could tell later on whether it is still at work.

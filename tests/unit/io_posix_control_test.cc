@@ -99,6 +99,29 @@ TEST_F(ControlServerTest, what_was_withdrawn_before_it_began_is_not_carried_out)
   EXPECT_EQ(dropped, std::vector<std::string>{"later"});
 }
 
+TEST_F(ControlServerTest, who_has_gone_while_his_request_is_answered_is_known) {
+  open();
+  const auto gone = [this](size_t index) {
+    bool is = false;
+    loop_.call([&] { is = kept_[index].gone(); });
+    return is;
+  };
+  {
+    const RawClient client(path_);
+    client.send("later\n");
+    EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+    EXPECT_FALSE(gone(0));
+    client.end_sending();
+    EXPECT_FALSE(gone(0)) << "who only sends no more waits for his answer";
+  }
+  EXPECT_TRUE(gone(0));
+  const RawClient client(path_);
+  client.send("later\n");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 2; }));
+  loop_.call([&] { server_.reset(); });
+  EXPECT_TRUE(gone(1));
+}
+
 TEST_F(ControlServerTest, a_request_that_is_too_long_is_refused) {
   ControlLimits limits;
   limits.request_bytes = 1000;

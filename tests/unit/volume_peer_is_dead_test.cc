@@ -4,7 +4,9 @@
 
 #include <cerrno>
 #include <optional>
+#include <string>
 
+#include "control/requests.h"
 #include "volume_lost_peer_support.h"
 #include "wire/codec.h"
 
@@ -62,6 +64,29 @@ TEST_F(PeerIsDeadTest, ADemotionTakesBackWhatWaitsForTheLoss) {
   promote_by_word(promoted);
   node_->run(kSecond_ns);
   EXPECT_EQ(promoted, 0) << "another order";
+}
+
+// He was told that it waits, and ended it: he believes his order withdrawn.
+TEST_F(PeerIsDeadTest, WhatWaitsForTheLossIsNotCarriedOutWhenWhoGaveItHasGone) {
+  for (const bool goes : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
+    bool gone = false;
+    std::string answer;
+    handle_control_request(*node_->engine, {}, R"({"verb":"promote","args":{"peer_is_dead":true}})",
+                           [&answer](const std::string& line) { answer = line; }, [&gone] { return gone; });
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_EQ(answer, "");
+    gone = goes;
+    part();
+    node_->run(kLong_ns);
+    EXPECT_EQ(node_->engine->is_primary(), !goes);
+    EXPECT_EQ(answer.find("gone") != std::string::npos, goes) << answer;
+    std::optional<int> again;
+    promote_by_word(again);
+    node_->run(kSecond_ns);
+    EXPECT_EQ(again, 0) << "another order";
+    node_->engine.reset();
+  }
 }
 
 // What waits for its loss would promote this node beside one that has just been promoted.

@@ -2,11 +2,12 @@
 
 Fenced blocks of the language `sh` are commands, one a line. A line's comment that begins with "both hosts" or "on
 beta" says where; else it is alpha. Those of the language `scp` copy a file from alpha to the host that they name.
-`toml` and `fstab` are what files get."""
+`toml` is a file, and `fstab` what /etc/fstab gets, on both hosts."""
 
 import re
 from dataclasses import dataclass
 
+HOSTS = ("alpha", "beta")
 # What this host has otherwise than the page's: the package is in root's home.
 FOLDER = "/root"
 
@@ -22,7 +23,7 @@ class Block:
         for line in self.text.splitlines():
             command, _, comment = line.partition("  #")
             comment = comment.strip()
-            hosts = ("alpha", "beta") if comment.startswith("both hosts") else \
+            hosts = HOSTS if comment.startswith("both hosts") else \
                 ("beta",) if comment.startswith("on beta") else ("alpha",)
             if command.strip():
                 yield hosts, command.strip()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from debian import DebianHost, the_package, the_system
-from guide import FOLDER, blocks, copied_files
+from guide import FOLDER, HOSTS, blocks, copied_files
 from lablib.guardian import Guardian
 from machine import HERE, NODES, make_networks, run
 from volume import PATIENCE_S, wait_until
@@ -36,6 +36,9 @@ class Pair:
             if block.section == section and block.language == "scp":
                 for source, name, target in copied_files(block.text):
                     self.copy(source, self.hosts[name], target)
+            if block.section == section and block.language == "fstab":
+                for name in HOSTS:
+                    self.hosts[name].run(f"cat >>/etc/fstab <<'END'\n{block.text}END\n")
             if block.section == section and block.language == "sh":
                 for names, command in block.commands():
                     for name in names:
@@ -135,8 +138,7 @@ def test_the_page_works_as_it_is_written(pair):
     # The line of fstab in place of the mount by hand.
     pair.write()
     pair.end_writer_and_check()
-    pair.alpha.run(f"umount /mnt; cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\n"
-                   "systemctl daemon-reload; mount /mnt")
+    pair.alpha.run("umount /mnt; mount /mnt")
     pair.check_promised()
     pair.check_no_error()
 
@@ -174,7 +176,6 @@ def test_the_death_of_who_looks_after_the_device_is_nothing_to_who_uses_it(pair)
 
 def test_hosts_change_places_and_back_as_the_page_says(pair):
     [block] = [block for block in blocks(PAGE) if block.section == 5 and block.language == "sh" and "umount" in block.text]
-    pair.hosts["beta"].run(f"cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\nsystemctl daemon-reload", 300)
     back = {"alpha": "beta", "beta": "alpha"}
     for other in ({}, back):
         for hosts, command in block.commands():
@@ -182,7 +183,6 @@ def test_hosts_change_places_and_back_as_the_page_says(pair):
                 pair.hosts[other.get(name, name)].run(command, 300)
         pair.wait(pair.hosts[other.get("beta", "beta")], "duplex")
     pair.check_promised()
-    pair.hosts["beta"].run("sed -i '/twinblock/d' /etc/fstab; systemctl daemon-reload", 300)
 
 
 def test_what_the_unit_leaves_to_a_node_is_enough_and_who_may_use_its_sockets(pair):

@@ -158,8 +158,12 @@ Defect defect_of(const HostPaths& host, const json& status, const Attachment& at
 
 // What an attachment that there is already says to who wants one.
 Error already_attached(const HostPaths& host, const json& status, const Attachment& earlier) {
+  if (!earlier.complete && process_runs(earlier.maker))
+    return refused("process " + std::to_string(earlier.maker.pid) + " is just attaching it",
+                   "wait for it, see: twinblock status " + earlier.volume);
   if (!earlier.complete)
-    return refused("an earlier attach ended half-way, or another is at work",
+    return refused(std::string("an earlier attach ended half-way") +
+                       (earlier.maker.pid == 0 ? ", or another is at work" : ""),
                    "undo it with: twinblock detach");
   if (earlier.method == kMethodNbdfuse && loop_is_going(host, earlier.device))
     return refused(

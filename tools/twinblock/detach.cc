@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
 #include "twinblock/nbd_device.h"
 
 namespace twinblock {
@@ -30,6 +31,8 @@ constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 // Whoever looks at devices that are new or have been written (udev) is done by then.
 constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
 constexpr uint64_t kReleasePoll_ns = 20 * kMillisecond_ns;
+// The node hears of the end of a connection from the kernel, a moment later. Who has come meanwhile hides it.
+constexpr uint64_t kNodeNotices_ns = 2 * kSecond_ns;
 
 int flush_status(const std::string& device) {
   const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
@@ -85,25 +88,40 @@ Status flush_if_connected(const Attachment& attachment, bool force) {
                  "was not written yet");
 }
 
-Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool force) {
-  // Ours is gone, and somebody else may have taken the device since.
-  if (!is_ours(host, attachment)) return ok_status();
-  const bool known = nbd_device_backend(host, attachment.device) && !process_runs(attachment.maker);
-  if (!attachment.complete && !force && !known)
-    return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
-                   "look at it (lsblk " + attachment.device + "); --force disconnects it");
+Status refuse_nbd_if_used(const HostPaths& host, const Attachment& attachment) {
   const bool ended = !attachment.ended.empty();
   const bool waits = !ended && !is_connected(attachment);
   Status unused = refuse_if_used(host, attachment.device, !ended && !waits);
   if (!unused && waits)
     return refused(unused.error().what, "attach again, which reconnects it where its node goes on as primary; or " +
                                             give_up_words(host, attachment));
-  if (!unused) return unused;
+  return unused;
+}
+
+// How many use the node's export; 0: it does not say.
+uint64_t clients_of(const AskStatus& ask) {
+  const Result<nlohmann::json> status = ask();
+  return status ? count_at(status.value(), "clients") : 0;
+}
+
+Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool force, const AskStatus& ask) {
+  // Ours is gone, and somebody else may have taken the device since.
+  if (!is_ours(host, attachment)) return ok_status();
+  const bool known = nbd_device_backend(host, attachment.device) && !process_runs(attachment.maker);
+  if (!attachment.complete && !force && !known)
+    return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
+                   "look at it (lsblk " + attachment.device + "); --force disconnects it");
+  if (Status unused = refuse_nbd_if_used(host, attachment); !unused) return unused;
   // It has been disconnected, and goes when the last one closes it.
-  if (ended) return ok_status();
-  Status flushed = flush_if_connected(attachment, force);
-  if (!flushed) return flushed;
-  return disconnect_nbd_device(host, attachment);
+  if (!attachment.ended.empty()) return ok_status();
+  if (Status flushed = flush_if_connected(attachment, force); !flushed) return flushed;
+  // Whoever has mounted or opened it while it was flushed, which may take long, would lose it.
+  if (Status unused = refuse_nbd_if_used(host, attachment); !unused) return unused;
+  const uint64_t before = ask && process_runs(attachment.server) ? clients_of(ask) : 0;
+  if (Status gone = disconnect_nbd_device(host, attachment); !gone) return gone;
+  const uint64_t deadline_ns = steady_now_ns() + kNodeNotices_ns;
+  while (before > 0 && clients_of(ask) >= before && steady_now_ns() < deadline_ns) sleep_ns(kReleasePoll_ns);
+  return ok_status();
 }
 
 // `losetup -d` of a device that is open elsewhere succeeds and takes effect at the last close.
@@ -176,8 +194,8 @@ Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool 
 }  // namespace
 
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
-              bool force) {
-  Status gone = attachment.method == kMethodNbd ? detach_nbd(host, attachment, force)
+              bool force, const AskStatus& ask) {
+  Status gone = attachment.method == kMethodNbd ? detach_nbd(host, attachment, force, ask)
                                                 : detach_nbdfuse(host, attachment, force);
   if (!gone) return gone;
   std::error_code ignored;

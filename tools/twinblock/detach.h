@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "twinblock/attach_nbd.h"
 #include "twinblock/attachment.h"
 #include "twinblock/host_devices.h"
 
@@ -12,9 +13,10 @@ namespace twinblock {
 
 // Flushes the device, takes it away and removes the note. Refuses while somebody uses the device;
 // refuses too when it can't be flushed, unless `force`. A detach that failed half-way can be
-// repeated.
+// repeated. `ask`: the node's status; a device of the kernel's nbd is gone when the node has noticed that, or
+// some seconds later: it refuses to be demoted before. Null: that is not waited for.
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
-              bool force);
+              bool force, const AskStatus& ask = nullptr);
 
 // The same with `force`, and a device of the kernel's nbd that somebody uses is ended under him: he gets I/O errors,
 // and the note stays until it is detached. What became of the device, as "is detached".

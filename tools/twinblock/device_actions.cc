@@ -128,7 +128,9 @@ Result<Output> run_detach(const Options& options, const std::string& socket) {
   Result<std::string> done = std::string("is detached");
   if (options.detach.in_use)
     done = detach_in_use(HostPaths{}, stem, *attachment);
-  else if (Status gone = detach(HostPaths{}, stem, *attachment, options.detach.force); !gone)
+  else if (Status gone = detach(HostPaths{}, stem, *attachment, options.detach.force,
+                                [&socket] { return ask_status(socket); });
+           !gone)
     done = gone.error();
   if (!done) return done.error();
   const std::string device = attachment->device;

@@ -33,14 +33,19 @@ DeviceState nbdfuse_state(const json& status, const Attachment& attachment) {
   return {"connected", ""};
 }
 
+DeviceState unfinished_state(const Attachment& attachment) {
+  if (process_runs(attachment.maker))
+    return {"being attached", "by process " + std::to_string(attachment.maker.pid)};
+  return {"dead", attachment.maker.pid != 0 ? "attach ended half-way" : "attach ended half-way, or is at work"};
+}
+
 }  // namespace
 
 json attached_device(const HostPaths& host, const json& status, const std::string& stem) {
   const Result<std::optional<Attachment>> note = read_attachment(stem);
   if (!note || !note.value().has_value()) return nullptr;
   const Attachment& attachment = *note.value();
-  const DeviceState state = !attachment.complete
-                                ? DeviceState{"dead", "attach ended half-way, or is at work"}
+  const DeviceState state = !attachment.complete ? unfinished_state(attachment)
                             : attachment.method == kMethodNbd ? nbd_state(host, status, attachment)
                                                               : nbdfuse_state(status, attachment);
   return {{"device", attachment.device},
@@ -53,7 +58,8 @@ json attached_device(const HostPaths& host, const json& status, const std::strin
 std::string device_text(const json& device) {
   if (!device.is_object()) return {};
   const std::string link = text_at(device, "link");
-  const std::string name = text_at(device, "device");
+  std::string name = text_at(device, "device");
+  if (name.empty()) name = "a device";  // none has been taken yet
   const std::string why = text_at(device, "why");
   return (link.empty() ? name : link + " (" + name + ")") + " by " + text_at(device, "method") +
          ": " + text_at(device, "state") + (why.empty() ? "" : ", " + why);

@@ -9,7 +9,7 @@
 namespace twinblock {
 
 // {"device", "link", "method", "state", "why"}, or null where the volume is not attached on this
-// host. "state": connected; waits (for its node, requests wait in the kernel); dead. `status` is
+// host. "state": connected; waits (for its node, requests wait in the kernel); being attached; dead. `status` is
 // the node's, or null while none answers; `stem` is what the node's files begin with.
 nlohmann::json attached_device(const HostPaths& host, const nlohmann::json& status,
                                const std::string& stem);

@@ -118,7 +118,7 @@ void say_what_is_waited_for(const std::string& socket) {
   if (!flag_at(peer, "connected") || text_at(peer, "role") != "primary") return;
   std::fprintf(stderr,
                "the session with %s still stands: waiting until %s counts as lost (at most "
-               "peer_timeout), or answers\n",
+               "peer_timeout), or answers; Ctrl-C before that takes the order back\n",
                text_at(peer, "name").c_str(), text_at(peer, "name").c_str());
 }
 

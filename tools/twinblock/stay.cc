@@ -129,7 +129,7 @@ class Stay {
       const Result<std::string> done = detach_with_host(host_, stem_, *note.value());
       return done ? over(done.value()) : Result<Output>(done.error());
     }
-    const Status gone = detach(host_, stem_, *note.value(), false);
+    const Status gone = detach(host_, stem_, *note.value(), false, ask_);
     if (gone) return over("is detached");
     // From now on nobody asks whether it may still be used, and who waits for it would wait for good.
     const Result<bool> stays = look();

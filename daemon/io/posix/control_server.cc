@@ -201,10 +201,18 @@ void ControlServer::next_request(uint64_t id) {
   client.answering = true;
   client.timer->disarm();
   update(client);
-  handler_(std::move(request),
-           [weak = std::weak_ptr<ControlServer*>(self_), id](std::string response) {
-             if (const auto server = weak.lock()) (*server)->respond(id, std::move(response));
-           });
+  handler_(std::move(request), Reply(self_, id));
+}
+
+void ControlServer::Reply::operator()(std::string response) const {
+  if (const auto server = server_.lock()) (*server)->respond(client_, std::move(response));
+}
+
+bool ControlServer::Reply::gone() const {
+  const auto server = server_.lock();
+  if (server == nullptr) return true;
+  const auto found = (*server)->clients_.find(client_);
+  return found == (*server)->clients_.end() || has_gone(found->second->fd);
 }
 
 void ControlServer::respond(uint64_t id, std::string response) {

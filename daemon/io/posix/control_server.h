@@ -3,7 +3,7 @@
 // or before it runs. Never blocks; memory is bounded: a client's next request is read once its last
 // response has left. What a client had asked for that closed its socket before it began is dropped: an
 // order that was withdrawn is not carried out because the node stood still. (Who only says that it
-// sends no more is answered.)
+// sends no more is answered.) One that goes later can be told by the handler: Reply::gone().
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -29,9 +30,23 @@ struct ControlLimits {
 
 class ControlServer {
  public:
-  using Reply = std::function<void(std::string response)>;
+  // Where the answer to a request goes. Loop only.
+  class Reply {
+   public:
+    // Once; it does nothing when the client or the server has gone.
+    void operator()(std::string response) const;
+    // Whether the client has closed its socket. One that has only said that it sends no more has not.
+    [[nodiscard]] bool gone() const;
+
+   private:
+    friend class ControlServer;
+    Reply(std::weak_ptr<ControlServer*> server, uint64_t client) : server_(std::move(server)), client_(client) {}
+
+    std::weak_ptr<ControlServer*> server_;
+    uint64_t client_;
+  };
   // Gets one request without its newline. `reply` is called once, now or later, on the loop, with a
-  // response without newline; it does nothing when the client or the server has gone.
+  // response without newline.
   using Handler = std::function<void(std::string request, Reply reply)>;
   // Is told of a request that was dropped, since who gave it had gone before it began.
   using Dropped = std::function<void(const std::string& request)>;
