@@ -245,8 +245,21 @@ bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t nu
   return latest != nullptr && latest->number == number && latest->order == order;
 }
 
+// Whether an operator waits for what the peer says to an order about it.
+bool LinkOrders::awaits_answer(const std::string& link) const {
+  return std::any_of(answers_.begin(), answers_.end(), [&](const auto& each) {
+    return each->operator_waits() && each->link_.name == link;
+  });
+}
+
 void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) {
   LinkConfig link = wanted;
+  // Where the peer refuses both, the second would be put back to what the first has made.
+  if (awaits_answer(link.name)) {
+    reply(Error{"an order about link " + link.name + " is being told to " + core_.peer + ", which has not answered yet",
+                "wait for its answer, then try again", EBUSY, Retry::kLater});
+    return;
+  }
   if (order == LinkOrder::kAdd && link.address.empty())
     for (const LinkConfig& configured : core_.config.links)
       if (configured.name == link.name) {

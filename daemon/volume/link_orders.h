@@ -72,6 +72,7 @@ class LinkOrders {
   [[nodiscard]] std::optional<Error> why_overruled(const Latest& latest, LinkOrder order, const LinkConfig& link,
                                                    uint64_t number) const;
   std::optional<Error> take(LinkOrder order, const LinkConfig& link, uint64_t number, const Latest* latest);
+  [[nodiscard]] bool awaits_answer(const std::string& link) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
