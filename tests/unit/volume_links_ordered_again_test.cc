@@ -58,5 +58,34 @@ TEST_F(LinksOrderedAgainTest, AnOrderThatIsToldAgainIsNotWaitedFor) {
   EXPECT_EQ(told_.size(), 2u);
 }
 
+// Its operator has taken the other one away while they were parted, say: neither order gets through, for as long as nobody takes
+// one back.
+TEST_F(LinksOrderedAgainTest, WhatThePeerCanNeverSpareIsToldNowAndThenAndStatusSaysSo) {
+  lose_peer();
+  give(LinkOrder::kDisable);
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  ASSERT_EQ(told_.size(), 1u);
+  answer(EBUSY);
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_TRUE(node_->engine->status().refused_link_orders.empty()) << "another link may be about to be up";
+  for (int i = 0; i < 100; ++i) {
+    node_->run(100 * kMillisecond_ns);
+    answer(EBUSY);
+  }
+  EXPECT_GE(told_.size(), 3u);
+  EXPECT_LE(told_.size(), 10u);
+  const std::vector<RefusedLinkOrder> refused = node_->engine->status().refused_link_orders;
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused.at(0).link, "backup");
+  EXPECT_NE(refused.at(0).reason, "");
+  for (int i = 0; i < 100 && !node_->engine->status().refused_link_orders.empty(); ++i) {
+    node_->run(100 * kMillisecond_ns);
+    answer(0);
+  }
+  EXPECT_TRUE(node_->engine->status().refused_link_orders.empty()) << "it can by now";
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
