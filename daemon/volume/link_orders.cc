@@ -245,8 +245,21 @@ bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t nu
   return latest != nullptr && latest->number == number && latest->order == order;
 }
 
+// Whether an operator waits for what the peer says to an order about it.
+bool LinkOrders::awaits_answer(const std::string& link) const {
+  return std::any_of(answers_.begin(), answers_.end(), [&](const auto& each) {
+    return each->operator_waits() && each->link_.name == link;
+  });
+}
+
 void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) {
   LinkConfig link = wanted;
+  // Where the peer refuses both, the second would be put back to what the first has made.
+  if (awaits_answer(link.name)) {
+    reply(Error{"an order about link " + link.name + " is being told to " + core_.peer + ", which has not answered yet",
+                "wait for its answer, then try again", EBUSY, Retry::kLater});
+    return;
+  }
   if (order == LinkOrder::kAdd && link.address.empty())
     for (const LinkConfig& configured : core_.config.links)
       if (configured.name == link.name) {
@@ -300,11 +313,11 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
   const bool stands = is_latest(held->order_, link.name, held->number_);
   // What was only told again is not undone: a peer that could not spare that link just now hears of
   // it once more when another one is up, and one whose host lacks an address after a while. If its file
-  // does not allow it, `status` says so.
+  // does not allow it, or it can't spare it the next time either, `status` says so.
   if (!held->operator_waits()) {
     tell_again_ = tell_again_ || status == EBUSY;
     lacks_address_ = lacks_address_ || status == EADDRNOTAVAIL || status == EADDRINUSE;
-    note_refused(*held, status == EBUSY || status == 0 ? "" : why);
+    note_refused(*held, status, why);
   } else if (status == 0) {
     held->reply_("link " + link.name + " is " + done_word(held->order_) +
                  " on both nodes, until twinblockd ends; for good: " + core_.config.path +
@@ -328,13 +341,14 @@ void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const st
       core_.peer + " refuses that link " + link + " is " + done_word(order) + ": " + why);
 }
 
-// Empty: it does not refuse it any more.
-void LinkOrders::note_refused(const Answer& answer, const std::string& why) {
+// Or that it does not refuse it any more. At first another link may only be about to be up there.
+void LinkOrders::note_refused(const Answer& answer, int status, const std::string& why) {
   if (!is_latest(answer.order_, answer.link_.name, answer.number_)) return;
   Latest* latest = about(latest_, answer.link_.name);
-  if (!why.empty() && latest->refused.empty())
-    tell_refused(latest->order, latest->link.name, why);
-  latest->refused = why;
+  const bool was_busy = std::exchange(latest->was_busy, status == EBUSY);
+  const bool refused = status != 0 && (status != EBUSY || was_busy);
+  if (refused && latest->refused.empty()) tell_refused(latest->order, latest->link.name, why);
+  latest->refused = refused ? why : "";
 }
 
 std::vector<RefusedLinkOrder> LinkOrders::refused() const {
@@ -428,13 +442,11 @@ void LinkOrders::session_lost() {
   for (auto& answer : std::exchange(answers_, {})) answer->lost();
 }
 
+// Neither at every tick nor while the session hangs on the very link that an order takes away.
 void LinkOrders::links_changed() {
-  if (!session().up()) return;
-  // Not while the session hangs on the very link that an order takes away.
+  if (!session().up() || core_.clock.now_ns() - told_ns_ < limits::kListenAgain_ns) return;
   const auto can_be_spared = [this](const Latest& each) { return session().roster().can_spare(each.link.name); };
-  if ((tell_again_ && std::any_of(latest_.begin(), latest_.end(), can_be_spared)) ||
-      (lacks_address_ && core_.clock.now_ns() - told_ns_ >= limits::kListenAgain_ns))
-    session_up();
+  if (lacks_address_ || (tell_again_ && std::any_of(latest_.begin(), latest_.end(), can_be_spared))) session_up();
 }
 
 }  // namespace twinblock

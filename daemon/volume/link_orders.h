@@ -49,6 +49,7 @@ class LinkOrders {
     LinkConfig link;
     uint64_t number;
     std::string refused = {};  // by the peer, with which this node was not in touch then: why
+    bool was_busy = false;  // … it could not spare the link when it was told last
     bool without_numbers = false;  // given here before the peer had told this process its numbers
     bool is_contradicted = false;  // by an order that the peer told
   };
@@ -72,10 +73,11 @@ class LinkOrders {
   [[nodiscard]] std::optional<Error> why_overruled(const Latest& latest, LinkOrder order, const LinkConfig& link,
                                                    uint64_t number) const;
   std::optional<Error> take(LinkOrder order, const LinkConfig& link, uint64_t number, const Latest* latest);
+  [[nodiscard]] bool awaits_answer(const std::string& link) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
-  void note_refused(const Answer& answer, const std::string& why);
+  void note_refused(const Answer& answer, int status, const std::string& why);
 
   Core& core_;
   // Of each link, in the order in which they were given; and a removal that comes before other addresses of a link.

@@ -96,9 +96,12 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
       return;
     }
     const std::string& peer = core.peer;
-    core.stance().operator_lets_go_on();
-    core.log.log(Severity::kWarning, "going on alone by the operator's order, until " + peer + " is back");
-    core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
+    // Once, whether it is given twice or in the place of the consent that was waited for.
+    const bool had_waited = std::exchange(goes_on_with_consent_, false);
+    if (core.stance().operator_lets_go_on() || had_waited) {
+      core.log.log(Severity::kWarning, "going on alone by the operator's order, until " + peer + " is back");
+      core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
+    }
     release_held(parts_);
     reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
   };

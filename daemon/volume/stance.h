@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/limits.h"
 #include "config/config.h"
@@ -86,8 +87,8 @@ class Stance {
   [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(parts_.state.record()); }
   [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
   [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
-  // The operator's word that nobody waits for the peer: until that takes part, or a promotion.
-  void operator_lets_go_on() { alone_allowed_ = true; }
+  // The operator's word that nobody waits for the peer: until that takes part, or a promotion. False: it had been given.
+  bool operator_lets_go_on() { return !std::exchange(alone_allowed_, true); }
   void peer_takes_part() { alone_allowed_ = peer_was_whole_ = stands_aside_ = false; }
   void promotion_begins() { alone_allowed_ = false; }
 

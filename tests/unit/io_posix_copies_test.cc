@@ -379,7 +379,29 @@ TEST_F(XfsCopiesTest, a_snapshot_that_was_kept_when_its_time_was_over_goes) {
   loop_.call([&] { copies_.reset(); });  // waits for it
 }
 
-// So did that of a resync: in the last thing that is done, or when that was done and the loop had not heard of it.
+// Nor does one stay that was only taken, but for what was begun under its name since.
+TEST_F(XfsCopiesTest, a_snapshot_that_was_taken_when_its_time_was_over_goes) {
+  CopyWays ways = reflinks();
+  ways.timeout_ns = 300 * kMillisecond_ns;
+  make(ways, backing_);
+  const std::string part = copies_->place(CopyStep::kTakeSnapshot, "monday") + ".part";
+  for (const bool anew : {false, true}) {
+    std::promise<Status> first, second;
+    loop_.call([&] {
+      copies_->begin(CopyStep::kTakeSnapshot, "monday", [&, anew](Status status) {
+        if (anew) copies_->begin(CopyStep::kTakeSnapshot, "monday", [&](const Status& said) { second.set_value(said); });
+        first.set_value(std::move(status));
+      });
+      EXPECT_TRUE(soon([&] { return exists(part); }));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(2 * ways.timeout_ns));
+    });
+    EXPECT_TRUE(says(first.get_future().get(), "did not end within"));
+    EXPECT_TRUE(anew ? second.get_future().get().ok() : soon([&] { return !exists(part); })) << anew;
+  }
+  EXPECT_TRUE(run(CopyStep::kKeepSnapshot, "monday").ok());
+}
+
+// Nor that of a resync: in the last thing that is done, or when that was done and the loop had not heard of it.
 TEST_F(XfsCopiesTest, a_copy_that_was_kept_when_its_time_was_over_goes) {
   CopyWays ways = reflinks();
   ways.timeout_ns = 300 * kMillisecond_ns;

@@ -17,9 +17,10 @@ constexpr uint64_t kBoot = 7;
 
 class UnrecordedClaimTest : public ConsentTest {
  protected:
-  [[nodiscard]] bool told(const std::string& event) const {
+  // How often.
+  [[nodiscard]] int64_t told(const std::string& event) const {
     const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
-    return std::ranges::any_of(all, [&event](const Event& each) { return each.name == event; });
+    return std::ranges::count(all, event, &Event::name);
   }
   // A process of a node that was primary when its last one ended, on this boot of its host.
   void begin_again() {
@@ -112,11 +113,37 @@ TEST_F(UnrecordedClaimTest, AWordThatIsGivenTwiceIsRefusedNeitherTime) {
     });
   node_->run(500 * kMillisecond_ns);
   EXPECT_EQ(done, 0);
-  EXPECT_FALSE(told("went-on-alone")) << "it is not on record";
+  EXPECT_EQ(told("went-on-alone"), 0) << "it is not on record";
   node_->run(5 * kSecond_ns);
   EXPECT_EQ(done, 2);
   EXPECT_EQ(refused, "");
-  EXPECT_TRUE(told("went-on-alone"));
+  EXPECT_EQ(told("went-on-alone"), 1);
+}
+
+// The witness does not answer, and the operator does not wait for it any longer.
+TEST_F(UnrecordedClaimTest, AWordInTheSteadOfTheWitnessIsToldOnce) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.fails = true;
+  part();
+  node_->run(kSecond_ns);
+  for (const bool without_witness : {false, true}) {
+    EXPECT_EQ(told("went-on-alone"), 0);
+    bool said_ok = false;
+    node_->engine->orders().go_on_alone(without_witness,
+                                        [&said_ok](const Result<std::string>& said) { said_ok = said.ok(); });
+    node_->run(kSecond_ns);
+    EXPECT_TRUE(said_ok) << without_witness;
+  }
+  node_->run(5 * kSecond_ns);
+  EXPECT_EQ(told("went-on-alone"), 1);
+  meet();
+  node_->run(5 * kSecond_ns);
+  part();
+  node_->run(kSecond_ns);
+  node_->engine->orders().go_on_alone(true, [](const Result<std::string>&) {});
+  node_->run(5 * kSecond_ns);
+  EXPECT_EQ(told("went-on-alone"), 2) << "it was together with the peer meanwhile";
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ std::string named(CopyStep step, const std::string& path) {
 
 std::string part_of(const std::string& path) { return path + ".part"; }
 
+// It was told that there is none: nobody else would remove it, and it holds on to what is overwritten.
+Status came_too_late(const std::string& path) {
+  (void)remove_file(path);
+  return Error{path + " came too late", "", ETIMEDOUT};
+}
+
 // Of a file, or of the device to which a special file leads; nothing where there is none.
 std::optional<std::pair<uint64_t, uint64_t>> identity_of(const std::string& path) {
   struct stat info {};
@@ -149,9 +155,12 @@ void BackingCopies::tell(Step& step, const Status& status) {
   if (!step.done) {
     // It was told that there is none.
     if (!status || !step.way.reflink) return;
-    if (step.step == CopyStep::kKeepSnapshot) begin(CopyStep::kDropSnapshot, step.name, [](const Status&) {});
+    const auto ignore = [](const Status&) {};
+    if (step.step == CopyStep::kKeepSnapshot) begin(CopyStep::kDropSnapshot, step.name, ignore);
     // What was begun since may have put another one in its place.
-    if (step.step == CopyStep::kBeforeResync && &step == step_.get()) begin(CopyStep::kAfterResync, "", [](const Status&) {});
+    if (&step != step_.get()) return;
+    if (step.step == CopyStep::kTakeSnapshot) begin(CopyStep::kDropSnapshot, step.name, ignore);
+    if (step.step == CopyStep::kBeforeResync) begin(CopyStep::kAfterResync, "", ignore);
     return;
   }
   if (&step == step_.get()) deadline_->disarm();
@@ -210,10 +219,9 @@ Status BackingCopies::by_reflink(const Step& step) {
       if (Status copied = reflink(of_.backing, part); !copied) return copied;
       bool named = false;
       Status kept = keep_reflink(part, path, true, step.given_up, named);
-      if (kept && !step.given_up) return kept;
-      // It is told that there is none: nobody else would remove it, and it holds on to what is overwritten.
-      (void)remove_file(named ? path : part);
-      return kept ? Error{path + " came too late", "", ETIMEDOUT} : kept;
+      if (kept) return step.given_up ? came_too_late(path) : kept;
+      (void)remove_file(named ? path : part);  // told as none, too
+      return kept;
     }
     case CopyStep::kAfterResync:
       return remove_file(path);
@@ -229,10 +237,8 @@ Status BackingCopies::by_reflink(const Step& step) {
         return copied;
       }
       kept_.clear();
-      if (step.given_up)
-        (void)remove_file(part);
-      else
-        part_ = part;
+      if (step.given_up) return came_too_late(part);
+      part_ = part;
       return ok_status();
     }
     case CopyStep::kKeepSnapshot: {
@@ -241,12 +247,9 @@ Status BackingCopies::by_reflink(const Step& step) {
       Status kept = keep_reflink(part, path, false, step.given_up, named);
       // It has its name, even if that may not be durable; and perhaps too late.
       if (!named) return kept;
-      if (!step.given_up) {
-        kept_ = path;
-        return kept;
-      }
-      (void)remove_file(path);
-      return Error{path + " came too late", "", ETIMEDOUT};
+      if (step.given_up) return came_too_late(path);
+      kept_ = path;
+      return kept;
     }
     case CopyStep::kDropSnapshot:
       part_.clear();
