@@ -84,7 +84,7 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
   // It has no record to put an answer on before the copy begins.
   const auto& facts = core_.session.handshake().peer_facts();
-  if (core_.session.up() && parts_.owner.copy_waits() && facts && facts->blank)
+  if (core_.session.up() && parts_.owner.takes_in_another() && facts && facts->blank)
     return Error{core_.peer + " holds nothing, and agrees to nothing before the copy to it begins, which waits for the witness",
                  "`twinblock status " + core_.config.volume + "` says for what, and how to go on without it", EBUSY,
                  Retry::kLater};

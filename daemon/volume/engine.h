@@ -154,7 +154,6 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
     return facts_.peer_may_hold_more();
   }
-  [[nodiscard]] bool copy_waits() const override { return sync_.waits_for_witness(); }
   void became_primary() override { sync_.became_primary(); }
   void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;

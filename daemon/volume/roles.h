@@ -36,8 +36,8 @@ class RolesOwner {
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
   // was acknowledged.
   [[nodiscard]] virtual bool forgot_what_the_peer_may_hold() const = 0;
-  // All is to be copied to another replica than the peer's former one, and the witness has not consented to that yet.
-  [[nodiscard]] virtual bool copy_waits() const = 0;
+  // As Consent::Owner's.
+  [[nodiscard]] virtual bool takes_in_another() const = 0;
   // This node is primary on record, and the peer has been told: from now on it sends, and does not
   // receive.
   virtual void became_primary() = 0;
