@@ -17,7 +17,7 @@ using Uuid = std::array<uint8_t, 16>;
 // The identity of a history of writes (design, section 6). 0 is no generation.
 struct Generations {
   uint64_t current = 0;
-  uint64_t base = 0;  // the last one that both nodes shared; equals current while they still do
+  uint64_t base = 0;  // the last one that both nodes shared; equals current while they still do; 0: there is none
   std::array<uint64_t, kHistoryEntries> history{};  // older ones, latest first; 0: none
 
   bool operator==(const Generations&) const = default;
@@ -26,6 +26,8 @@ struct Generations {
   void advance(uint64_t fresh);
   // Both nodes share the current generation from now on: it becomes the base, too.
   void settle() { base = current; }
+  // … and nobody has any of it as the base.
+  void share_with_nobody() { base = 0; }
   // The data is again what it was in these generations, of which the node whose generation `told` is has gone
   // on: `fresh` begins a history of which that one is no ancestor, whatever it has taken since in `told`.
   void go_on_without(uint64_t told, uint64_t fresh);
@@ -92,8 +94,9 @@ struct NodeRecord {
   uint64_t promoted_boot = 0;
   // The generation for which the witness was asked, and which begins if it consents; 0: none is asked for.
   uint64_t claim = 0;
-  // The generation that the witness' entry named when this node last replaced or read it: in it, and
-  // while the peer can't have it, nobody else gets the witness' consent. 0: not known.
+  // The generation that the witness' entry named when this node last replaced or read it, or one that this node
+  // began after that for another replica, alone: in it, and while the peer can't have it, nobody else gets the
+  // witness' consent. 0: not known.
   uint64_t named = 0;
   // The host's boot when this node last was whole beside its peer, or became it: with a peer that was
   // primary, memory holds what was acknowledged since, and the disk may not. 0: not known.

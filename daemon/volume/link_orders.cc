@@ -439,6 +439,7 @@ void LinkOrders::peer_told_all() {
 
 void LinkOrders::session_lost() {
   tell_again_ = lacks_address_ = false;  // all are told anyway when the next one is up
+  for (Latest& each : latest_) each.was_busy = false;
   for (auto& answer : std::exchange(answers_, {})) answer->lost();
 }
 

@@ -13,6 +13,13 @@ constexpr uint64_t kLossPoll_ns = 20 * kMillisecond_ns;
 
 }  // namespace
 
+std::optional<Error> why_taken_back(const Core& core, const std::function<bool()>& gone) {
+  if (!gone || !gone()) return std::nullopt;
+  const std::string why = "who said that " + core.peer + " is dead has gone, and took the order back by that";
+  core.log.log(Severity::kInfo, "not to be promoted: " + why);
+  return Error{why, "", ECANCELED, Retry::kNotNow};
+}
+
 LossWait::LossWait(Core& core, Calls calls)
     : core_(core), calls_(std::move(calls)), timer_(core.clock.make_timer([this] { look(); })) {}
 
@@ -27,10 +34,8 @@ void LossWait::begin(Reply reply, std::function<bool()> gone) {
 
 void LossWait::look() {
   TB_CHECK(waiting(), "the timer runs while a promotion waits");
-  if (wait_->gone && wait_->gone()) {
-    const std::string why = "who said that " + core_.peer + " is dead has gone, and took the order back by that";
-    core_.log.log(Severity::kInfo, "not to be promoted: " + why);
-    end()(Error{why, "", ECANCELED, Retry::kNotNow});
+  if (std::optional<Error> why = why_taken_back(core_, wait_->gone)) {
+    end()(*std::move(why));
     return;
   }
   if (!calls_.goes_on()) {

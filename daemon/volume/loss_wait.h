@@ -16,6 +16,9 @@
 
 namespace twinblock {
 
+// Why what was ordered by the word that the peer is dead is not carried out: who gave it waits no more. The log says so, too.
+[[nodiscard]] std::optional<Error> why_taken_back(const Core& core, const std::function<bool()>& gone);
+
 class LossWait {
  public:
   // A sentence for the operator, or an error with an action.

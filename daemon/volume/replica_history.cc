@@ -25,12 +25,10 @@ void ReplicaHistory::begin_generation_for(uint64_t replica, bool claimed, bool b
   begin_generation(by_word);
   if (!claimed) record_.claim = claim;
   if (named) record_.named = record_.generations.current;
-  record_.generations.settle();
-  if (alone) {
-    const bool is_named = record_.named == record_.generations.current;
-    record_.generations.advance(fresh_generation());
-    if (is_named) record_.named = record_.generations.current;
-  }
+  if (alone)
+    record_.generations.share_with_nobody();
+  else
+    record_.generations.settle();
   record_.begun_for = replica;
 }
 

@@ -25,9 +25,10 @@ class ReplicaHistory {
   // A new history of writes begins, as soon as the record is durable: the one that was claimed, if any
   // was. `by_word`: that by the operator's word, and the witness does not name it yet.
   void begin_generation(bool by_word);
-  // … for the replica in this state, which nobody else has, and which becomes the base at once. `claimed`:
-  // the one that the witness agreed to, or the operator in its place, as this node shared the one before.
-  // `alone`: the node may go on without that replica, which has nothing yet, in one more that is its own.
+  // … for the replica in this state, and what was the base is none any more. `claimed`: the one that the witness
+  // agreed to, or the operator in its place, as this node shared the one before. `alone`: the node may go on without
+  // that replica, which is marked with this generation as half-copied, and has it when all is there; else that one
+  // may have it by this record at once.
   void begin_generation_for(uint64_t replica, bool claimed, bool by_word, bool alone);
   // The witness is to be asked for the right to begin a generation alone; the record has to be durable
   // before. Stays the same until the claim is spent (begin_generation()) or void (settled_at_witness()).

@@ -150,6 +150,11 @@ void Roles::wait_for_loss(Word word, Reply reply) {
 
 void Roles::answer_is_lost(const std::string& reason) {
   const bool waits = promotion_.waits() && role_ == Role::kPromoting;
+  if (waits && promotion_.word().peer_is_dead)
+    if (std::optional<Error> why = why_taken_back(core_, promotion_.word().gone)) {
+      promotion_ended(*std::move(why));
+      return;
+    }
   if (waits && consent_.asks()) {  // who is asked instead
     promotion_.wait_no_longer();
     take_promotion_back();

@@ -102,6 +102,28 @@ TEST_F(TakenBackTest, AWordThatIsRecordedLateCountsForNothing) {
   expect_that_it_stays_secondary();
 }
 
+// He vouched for the peer's death in the witness' place, and ended his command while the peer was asked.
+TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMakesNobodyPrimary) {
+  for (const bool goes : {true, false}) {
+    promoted_.reset();
+    witness_.fails = true;
+    begin();
+    meet();
+    peer_->agrees = false;
+    const auto gone = std::make_shared<bool>(false);
+    order({true, true, [gone] { return *gone; }});
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(promoted_.has_value()) << "the peer is asked";
+    *gone = goes;
+    part();
+    node_->run(kLong_ns);
+    EXPECT_EQ(promoted_, !goes);
+    EXPECT_EQ(node_->engine->is_primary(), !goes);
+    peer_.reset();
+    node_->engine.reset();
+  }
+}
+
 TEST_F(TakenBackTest, AFenceCommandThatEndsLateMakesNobodyPrimary) {
   config_.witness.kind = WitnessKind::kCommand;
   record_.node = name_;
