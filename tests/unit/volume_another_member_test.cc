@@ -36,16 +36,6 @@ TEST_F(AnotherMemberTest, BeginsAGenerationThatTheFormerOneDoesNotKnow) {
   EXPECT_NE(generations().base, before.base);
 }
 
-// Who goes on alone after it was told that it is whole finds it at the base, and sends it what was written since.
-TEST_F(AnotherMemberTest, IsThePartnerOfWhoLeavesItBehind) {
-  metadata::Generations source = record_.generations;
-  source.advance(source.current + 1);
-  source.share_with_nobody();
-  const uint64_t told = source.current;
-  source.advance(told + 1);
-  EXPECT_EQ(source.base, told);
-}
-
 // It had told of its disk's failure, and died before that was on its record: what is read there may not be on the disk.
 TEST_F(AnotherMemberTest, OneThatDiedEarlyIsComparedWithNothing) {
   begin_with_all_dirty();
