@@ -312,18 +312,6 @@ TEST(Generations, AdvanceKeepsTheBaseThatThePeerKnows) {
   EXPECT_FALSE(g.knows(0));
 }
 
-// Who goes on alone after it told another replica that it is whole finds it at the base, and sends it what was written
-// since.
-TEST(Generations, WhoWasTheFirstToShareOneIsAtTheBase) {
-  Generations g{.current = 1, .base = 1, .history = {}};
-  g.advance(2);
-  g.share_with_nobody();
-  EXPECT_NE(g.base, g.current);
-  EXPECT_TRUE(g.knows(1)) << "the former one, in the past";
-  g.advance(3);
-  EXPECT_EQ(g.base, 2u);
-}
-
 // Where an old one is forgotten, all that are older are: a replica from then finds nothing in
 // common, and no older past from which both would have moved on.
 TEST(Generations, TheHistoryIsInTheOrderOfTime) {

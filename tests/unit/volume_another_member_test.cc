@@ -50,5 +50,17 @@ TEST_F(AnotherMemberTest, OneThatEndedInOrderIsCompared) {
   ASSERT_NO_FATAL_FAILURE(meet_as_source(HostilePeer::Stance::kOlder, 0, wire::FrameType::kDigest));
 }
 
+// Who goes on alone after it told another replica that it is whole finds it at the base, and sends it what was written
+// since.
+TEST(Generations, WhoWasTheFirstToShareOneIsAtTheBase) {
+  metadata::Generations g{.current = 1, .base = 1, .history = {}};
+  g.advance(2);
+  g.share_with_nobody();
+  EXPECT_NE(g.base, g.current);
+  EXPECT_TRUE(g.knows(1)) << "the former one, in the past";
+  g.advance(3);
+  EXPECT_EQ(g.base, 2u);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
