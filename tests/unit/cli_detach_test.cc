@@ -1,7 +1,9 @@
 // Which devices are not to be taken away: one whose node alone is stopped, and one that the kernel itself uses.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -134,6 +136,16 @@ TEST_F(DetachOfNbd, TakesAwayWhatNobodyUses) {
   EXPECT_TRUE(gone.ok()) << gone.error().what;
   EXPECT_EQ(nbd_kernel().orders.size(), 1u);
   EXPECT_FALSE(std::filesystem::exists(attachment_path(stem_)));
+}
+
+// udev looks at a device when one closes it that could have written: it would read while the device goes, and the kernel
+// tell of I/O errors.
+TEST_F(DetachOfNbd, LetsNobodyLookAtItAnew) {
+  const Descriptor watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(watch.get(), attachment_.device.c_str(), IN_CLOSE_WRITE), 0);
+  ASSERT_TRUE(detach(host_, stem_, attachment_, false).ok());
+  char event[512];
+  EXPECT_LT(read(watch.get(), event, sizeof event), 0) << "a look at it is due";
 }
 
 // The flush of what the kernel holds may take its time, and nobody is kept from the device by it.

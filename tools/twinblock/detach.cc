@@ -34,8 +34,9 @@ constexpr uint64_t kReleasePoll_ns = 20 * kMillisecond_ns;
 // The node hears of the end of a connection from the kernel, a moment later. Who has come meanwhile hides it.
 constexpr uint64_t kNodeNotices_ns = 2 * kSecond_ns;
 
+// For reading: when one closes it that could have written, udev looks at it anew, and would do so while it goes.
 int flush_status(const std::string& device) {
-  const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
+  const int fd = open(device.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fsync(fd) != 0) return errno;
   close(fd);
   return 0;
