@@ -17,9 +17,9 @@ namespace {
 // Shorter ones are allocated, each as long as it is.
 constexpr size_t kLongPieceBytes = 64 * kKiB;
 
-// In place of a connection that is gone: no answer reaches it.
-constexpr uint64_t kGone = ~uint64_t{0};
-static_assert(kGone > limits::kIncarnationMax);
+// In place of a connection that is gone, and where nothing is asked: no answer reaches it.
+constexpr uint64_t kNoConnection = ~uint64_t{0};
+static_assert(kNoConnection > limits::kIncarnationMax);
 
 // The digests of the blocks in `data`, packed at its front: each is shorter than its block.
 size_t digest_in_place(std::span<std::byte> data) {
@@ -47,6 +47,7 @@ struct Replica::Op {
   explicit Op(Replica& replica_) : replica(replica_) {
     disk.done = [this](DiskRequest&) { replica.finished(*this); };
   }
+  void came_over(const wire::Frame& frame, uint64_t connection, uint64_t now_ns);
   Replica& replica;
   DiskRequest disk;
   // What the frame asks, and of which range.
@@ -64,13 +65,11 @@ struct Replica::Op {
     disk.data = body.get();
   }
   Asks asks = Asks::kWrite;
-  size_t place = 0;             // in `working_`
   wire::FrameHeader came_as{};  // the first time, with its number
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
   bool sample = false;
-  void came_over(const wire::Frame& frame, uint64_t connection, uint64_t now_ns);
-  uint64_t incarnation = 0;  // of the connection that brought it last
+  uint64_t incarnation = kNoConnection;  // of the connection that brought it last
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kBytes, kDigests
   // A compressed payload, as it came; a worker makes `plain` of it.
@@ -97,16 +96,16 @@ void Replica::Op::came_over(const wire::Frame& frame, uint64_t connection, uint6
 }
 
 void Replica::connection_gone(uint64_t incarnation) {
-  for (Op* op : working_) {
+  for (const auto& op : ops_.all()) {
     if (op->incarnation != incarnation) continue;
-    op->incarnation = kGone;
-    unclaimed_.emplace(op->came_as.sequence, op);
+    op->incarnation = kNoConnection;
+    unclaimed_.emplace(op->came_as.sequence, op.get());
   }
 }
 
-// Whether nothing is to be begun: the frame asks for what is worked on already, and that is answered over the connection that asks now. To begin it
-// anew would let the first one land after what is written once the second has been answered, and a flush that takes
-// long would be begun at each parting of the links.
+// Whether nothing is to be begun: the frame asks for what is worked on already, and that is answered over the connection
+// that asks now. To begin it anew would let the first one land after what is written once the second has been answered,
+// and a flush that takes long would be begun at each parting of the links.
 bool Replica::takes_up(const wire::Frame& frame, uint64_t incarnation) {
   const auto at = unclaimed_.find(frame.header.sequence);
   if (at == unclaimed_.end()) return false;
@@ -161,12 +160,10 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }
-  if (working_.empty()) {
+  if (busy_++ == 0) {
     got_on_ns_ = op.read_ns;
     looked_before_ = false;
   }
-  op.place = working_.size();
-  working_.push_back(&op);
   op.working_bytes =
       sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
   working_bytes_ += op.working_bytes;
@@ -311,17 +308,14 @@ void Replica::ended_here(Op& op) {
 }
 
 void Replica::release(Op& op) {
-  TB_CHECK(op.place < working_.size() && working_[op.place] == &op && working_bytes_ >= op.working_bytes,
-           "a request ends once");
-  if (op.incarnation == kGone) unclaimed_.erase(op.came_as.sequence);
-  working_.back()->place = op.place;
-  working_[op.place] = working_.back();
-  working_.pop_back();
+  TB_CHECK(busy_ > 0 && working_bytes_ >= op.working_bytes, "a request ends once");
+  --busy_;
+  if (std::exchange(op.incarnation, kNoConnection) == kNoConnection) unclaimed_.erase(op.came_as.sequence);
   working_bytes_ -= op.working_bytes;
   ops_.give_back(op);
   if (answering_)
     resume_if_drained();
-  else if (working_.empty())
+  else if (busy_ == 0)
     drained_();
 }
 

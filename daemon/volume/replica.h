@@ -36,12 +36,12 @@ class Replica {
   void resume_if_drained();
   // For how long the disk has not got on with what it has to do: nothing was finished, and its device did nothing.
   // 0: it has nothing to do.
-  [[nodiscard]] uint64_t still_ns() const { return working_.empty() ? 0 : core_.clock.now_ns() - got_on_ns_; }
+  [[nodiscard]] uint64_t still_ns() const { return busy_ == 0 ? 0 : core_.clock.now_ns() - got_on_ns_; }
   // To be called now and then: looks at the device when nothing is finished for a while.
   void watch_disk();
-  [[nodiscard]] bool draining() const { return !working_.empty() && !answering_; }
+  [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
   void session_up() {
-    TB_CHECK(working_.empty(), "a session begins when the disk is done with what the last one had sent");
+    TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");
     answering_ = true;
   }
 
@@ -69,9 +69,9 @@ class Replica {
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;
   bool paused_ = false;
-  std::vector<Op*> working_;    // in no order
-  std::unordered_map<uint64_t, Op*> unclaimed_;  // by number: those that came over a connection that is gone
-  uint64_t working_bytes_ = 0;  // of requests that the disk works on
+  size_t busy_ = 0;
+  std::unordered_map<uint64_t, Op*> unclaimed_;  // of those, by number: what came over a connection that is gone
+  uint64_t working_bytes_ = 0;                   // of requests that the disk works on
   Pool<Op> ops_;
   uint64_t got_on_ns_ = 0;  // of what it has to do; else without meaning
   bool watching_ = false;         // the device is being looked at

@@ -72,6 +72,14 @@ class LinkOrdersTest : public BesidePeerTest {
     ASSERT_TRUE(stands());
     node_->run(kSecond_ns);
   }
+  // Given while the peer is away; the one that comes then is told of it, and answers nothing by itself.
+  void give_while_parted(LinkOrder order) {
+    lose_peer();
+    give(order);
+    begin_anew();
+    peer_->answers = false;
+    wait_for_session();
+  }
   // It dials "backup", the only link that works.
   void dial_backup() {
     sim::LinkFaults faults;

@@ -44,11 +44,7 @@ TEST_F(LinkOrdersTest, OneOfANewProcessHoldsAgainstWhatThePeerKnewBefore) {
 
 // Its addresses were changed, say: of the peer's two orders about that the first says the same.
 TEST_F(LinkOrdersTest, OneOfANewProcessHoldsAlsoAgainstWhatFollowsTheSame) {
-  lose_peer();
-  give(LinkOrder::kDisable);
-  begin_anew();
-  peer_->answers = false;
-  wait_for_session();
+  ASSERT_NO_FATAL_FAILURE(give_while_parted(LinkOrder::kDisable));
   EXPECT_EQ(order_there(wire::LinkChange::kDisable, 7), 0u);
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 8), static_cast<uint32_t>(ESTALE));
   peer_tells_its_settings();
@@ -215,11 +211,7 @@ TEST_F(LinkOrdersTest, ALinkThatThePeerRemovesIsListenedOnNoMore) {
 
 // Its host gives it that address later than others, or another program ends: nobody has to order it once more.
 TEST_F(LinkOrdersTest, APeerThatLacksAnAddressIsToldAgain) {
-  lose_peer();
-  give(LinkOrder::kEnable);
-  begin_anew();
-  peer_->answers = false;
-  wait_for_session();
+  ASSERT_NO_FATAL_FAILURE(give_while_parted(LinkOrder::kEnable));
   for (const uint32_t status : {EADDRNOTAVAIL, EADDRINUSE}) {
     const size_t before = told_.size();
     ASSERT_EQ(before, status == EADDRNOTAVAIL ? 1u : 2u);
@@ -239,11 +231,7 @@ TEST_F(LinkOrdersTest, APeerThatLacksAnAddressIsToldAgain) {
 
 // It had no other link that was up; this node has one, and does not count what it has removed.
 TEST_F(LinkOrdersTest, APeerThatCouldNotSpareALinkIsToldAgain) {
-  lose_peer();
-  give(LinkOrder::kRemove);
-  begin_anew();
-  peer_->answers = false;
-  wait_for_session();
+  ASSERT_NO_FATAL_FAILURE(give_while_parted(LinkOrder::kRemove));
   ASSERT_EQ(links().size(), 1u);
   ASSERT_EQ(told_.size(), 1u);
   answer(EBUSY);

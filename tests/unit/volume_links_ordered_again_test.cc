@@ -47,11 +47,7 @@ TEST_F(LinksOrderedAgainTest, AnOrderBeforeTheLastOneIsAnsweredIsRefused) {
 
 // What is only told again may be overruled.
 TEST_F(LinksOrderedAgainTest, AnOrderThatIsToldAgainIsNotWaitedFor) {
-  lose_peer();
-  give(LinkOrder::kDisable);
-  begin_anew();
-  peer_->answers = false;
-  wait_for_session();
+  ASSERT_NO_FATAL_FAILURE(give_while_parted(LinkOrder::kDisable));
   ASSERT_EQ(told_.size(), 1u);
   give(LinkOrder::kEnable);
   node_->run(10 * kMillisecond_ns);
@@ -61,11 +57,7 @@ TEST_F(LinksOrderedAgainTest, AnOrderThatIsToldAgainIsNotWaitedFor) {
 // Its operator has taken the other one away while they were parted, say: neither order gets through, for as long as nobody takes
 // one back.
 TEST_F(LinksOrderedAgainTest, WhatThePeerCanNeverSpareIsToldNowAndThenAndStatusSaysSo) {
-  lose_peer();
-  give(LinkOrder::kDisable);
-  begin_anew();
-  peer_->answers = false;
-  wait_for_session();
+  ASSERT_NO_FATAL_FAILURE(give_while_parted(LinkOrder::kDisable));
   ASSERT_EQ(told_.size(), 1u);
   answer(EBUSY);
   node_->run(100 * kMillisecond_ns);

@@ -1,6 +1,5 @@
 // A node that goes on alone by right, and takes in another replica: the right is not spent on what has nothing yet. An engine
 // on virtual parts, and a witness that is told by hand.
-#include <cerrno>
 #include <string>
 
 #include "volume_consent_support.h"
@@ -29,9 +28,12 @@ class NewcomerRightTest : public ConsentTest, public testing::WithParamInterface
     }
     node_->run(kLong_ns);
     ASSERT_EQ(written_, 0);
-    // Nobody consents to anything from now on.
+    nobody_consents();
+  }
+  // … to anything from now on.
+  void nobody_consents() {
     witness_.fails = true;
-    fence_.says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
+    fence_.says = AnsweringFence{}.says;  // it still runs
   }
   // One more is answered, without the witness.
   void goes_on(const std::string& when) {
@@ -63,8 +65,7 @@ TEST_P(NewcomerRightTest, WhoHadNoRightGetsNoneByIt) {
   order();
   ASSERT_TRUE(promoted());
   node_->run(5 * kSecond_ns);
-  witness_.fails = true;
-  fence_.says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
+  nobody_consents();
   part();
   meet_newcomer();
   peer_->answers = false;
