@@ -54,7 +54,7 @@ void Heartbeats::send(Channel& channel, uint64_t now) {
   const uint64_t stalled_ns = owner_.disk_stalled_ns();
   const wire::HeartbeatFrame beat{.sent_ns = now,
                                   .echo_ns = life.peer_tick_ns(),
-                                  .held_ns = life.tick_held_ns(now),
+                                  .held_ns = life.tick_held_ns(env_.lateness, now),
                                   .received = control_.received(),
                                   .full = links_.paused(),
                                   .disk_still_ns = stalled_ns > 0 ? stalled_ns : owner_.disk_still_ns(),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "mirror/own_lateness.h"
 #include "telemetry/arrival_estimate.h"
 
 namespace twinblock {
@@ -58,10 +59,11 @@ class SignsOfLife {
   [[nodiscard]] uint64_t told_presence_ns() const { return told_presence_ns_; }
   // A heartbeat has come, whatever its clock said.
   [[nodiscard]] bool has_ticked() const { return has_ticked_; }
-  // The peer's clock in its last heartbeat, 0: none has come, or it said none; and for how long that is here.
+  // The peer's clock in its last heartbeat, 0: none has come, or it said none; and for how long that is here, while this
+  // node was there itself.
   [[nodiscard]] uint64_t peer_tick_ns() const { return peer_tick_ns_; }
-  [[nodiscard]] uint64_t tick_held_ns(uint64_t now_ns) const {
-    return peer_tick_ns_ == 0 ? 0 : now_ns - peer_tick_at_ns_;
+  [[nodiscard]] uint64_t tick_held_ns(const OwnLateness& lateness, uint64_t now_ns) const {
+    return peer_tick_ns_ == 0 ? 0 : lateness.passed_ns(peer_tick_at_ns_, now_ns);
   }
   [[nodiscard]] std::optional<uint64_t> round_trip_ns() const { return round_trip_ns_; }  // the latest
 
