@@ -7,6 +7,12 @@
 #include "wire/codec.h"
 
 namespace twinblock {
+namespace {
+
+// A peer that is heard, but of which no beat comes, has so many times `peer_timeout`.
+constexpr uint64_t kBeatsBehind = 3;
+
+}  // namespace
 
 Heartbeats::Heartbeats(const SessionEnvironment& env, SessionOwner& owner, Links& links,
                        ControlStream& control)
@@ -21,7 +27,7 @@ uint64_t Heartbeats::suspicious_ns() const {
 }
 
 void Heartbeats::session_up() {
-  last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns();
+  last_heard_ns_ = last_echo_ns_ = last_beat_ns_ = env_.clock.now_ns();
   disk_still_ns_ = 0;
   peer_stalled_ns_ = 0;
 }
@@ -96,6 +102,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   peer_stalled_ns_ = beat.stalled ? beat.disk_still_ns : 0;
   if (frame.arrived_ns != 0)
     (void)life.estimate_arrival(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
+  last_beat_ns_ = now;
   const bool first = !life.has_ticked();
   life.ticked(beat.sent_ns, now, presence_ns_);
   // The first beat of a connection is ahead of all that the peer sends, and may be the only one for long that
@@ -156,7 +163,11 @@ std::optional<std::string> Heartbeats::silence(uint64_t now) const {
   const uint64_t timeout = env_.config.peer_timeout_ns;
   if (const uint64_t silent = silent_ns(now); silent > timeout)
     return env_.peer() + " has been silent for " + format_duration(silent);
-  if (const uint64_t unheard = env_.lateness.passed_ns(last_echo_ns_, now); unheard > timeout)
+  // As the latest beat says: the next one may lie behind what the peer has sent before it, which comes. But nobody whose
+  // beats do not come at all is waited for without end.
+  const uint64_t told_ns = env_.lateness.passed_ns(last_echo_ns_, last_beat_ns_);
+  const uint64_t unheard = env_.lateness.passed_ns(last_echo_ns_, now);
+  if (told_ns > timeout || unheard > kBeatsBehind * timeout)
     return env_.peer() + " has not heard this node for " + format_duration(unheard);
   return std::nullopt;
 }

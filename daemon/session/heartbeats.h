@@ -69,6 +69,7 @@ class Heartbeats {
   ControlStream& control_;
   uint64_t last_heard_ns_ = 0;  // on any link
   uint64_t last_echo_ns_ = 0;
+  uint64_t last_beat_ns_ = 0;  // one has come, over any link
   uint64_t presence_ns_ = 0;  // of the peer, in all
   uint64_t answered_beat_ns_ = 0;
   uint64_t disk_got_on_ns_ = 0;

@@ -436,5 +436,21 @@ TEST_F(HostilePeerTest, WhoEchoesWhatIsStillToBeSaidHasNotHeardIt) {
   EXPECT_FALSE(stands()) << "it is heard, and has not heard this node";
 }
 
+// What it has heard of this node comes behind what it has sent before.
+TEST_F(HostilePeerTest, WhoseBeatsLieBehindOtherFramesHasItsTime) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  peer_->beats = peer_->listens = peer_->shakes_hands = false;
+  const auto goes_on = [this](uint64_t ns) {
+    for (; stands() && ns > limits::kHeartbeatInterval_ns; ns -= limits::kHeartbeatInterval_ns) {
+      send(1, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, 4 * kKiB}); });
+      node_->run(limits::kHeartbeatInterval_ns);
+    }
+  };
+  goes_on(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+  goes_on(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(stands()) << "none comes at all";
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
