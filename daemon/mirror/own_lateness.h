@@ -36,13 +36,13 @@ class OwnLateness {
     return true;
   }
 
-  // How much of the time from `since_ns` to `now_ns` this node was there: what may count as another's
-  // silence.
+  // How much of the time from `since_ns` to `now_ns`, which may be past, this node was there: what may count as
+  // another's silence.
   [[nodiscard]] uint64_t passed_ns(uint64_t since_ns, uint64_t now_ns) const {
     if (since_ns >= now_ns) return 0;
     uint64_t away_ns = std::min(under_way_ns(now_ns), now_ns - since_ns);
     for (auto time = times_.rbegin(); time != times_.rend() && time->end_ns > since_ns; ++time)
-      away_ns += time->late_since_ns(since_ns);
+      away_ns += time->late_since_ns(since_ns) - (time->end_ns > now_ns ? time->late_since_ns(now_ns) : 0);
     return now_ns - since_ns - std::min(away_ns, now_ns - since_ns);
   }
   // Since the beginning.

@@ -22,6 +22,8 @@ uint64_t Heartbeats::interval_ns() const {
   return std::min(limits::kHeartbeatInterval_ns, env_.config.link_timeout_ns / 4);
 }
 
+uint64_t Heartbeats::one_beat_ns() const { return interval_ns() * 5 / 4; }
+
 uint64_t Heartbeats::suspicious_ns() const {
   return std::min(limits::kSuspicious_ns, env_.config.link_timeout_ns * 3 / 5);
 }
@@ -43,15 +45,15 @@ void Heartbeats::heard(Channel& channel) {
   const uint64_t now = env_.clock.now_ns();
   channel.life().heard(now);
   if (!channel.up()) return;
-  presence_ns_ += std::min(now - std::min(now, last_heard_ns_), interval_ns() * 5 / 4);
+  presence_ns_ += std::min(now - std::min(now, last_heard_ns_), one_beat_ns());
   channel.life().heard_in_presence(presence_ns_);
   last_heard_ns_ = now;
 }
 
-void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
+void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns, uint64_t waited_ns) {
   last_echo_ns_ = std::max(last_echo_ns_, moment_ns);
   if (channel == nullptr) return;
-  const uint64_t age_ns = env_.lateness.passed_ns(moment_ns, env_.clock.now_ns());
+  const uint64_t age_ns = std::min(waited_ns, env_.lateness.passed_ns(moment_ns, env_.clock.now_ns()));
   channel->life().heard_by_peer(moment_ns, presence_ns_ - std::min(presence_ns_, age_ns));
 }
 
@@ -60,7 +62,7 @@ void Heartbeats::send(Channel& channel, uint64_t now) {
   const uint64_t stalled_ns = owner_.disk_stalled_ns();
   const wire::HeartbeatFrame beat{.sent_ns = now,
                                   .echo_ns = life.peer_tick_ns(),
-                                  .held_ns = life.tick_held_ns(env_.lateness, now),
+                                  .held_ns = life.tick_held_ns(now),
                                   .received = control_.received(),
                                   .full = links_.paused(),
                                   .disk_still_ns = stalled_ns > 0 ? stalled_ns : owner_.disk_still_ns(),
@@ -114,7 +116,8 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   // The peer heard a beat `held_ns` before it sent this one: however long that beat was under way
   // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
   // says so.
-  heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)));
+  heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)),
+                life.waited_ns(beat.sent_ns, echo, beat.held_ns, one_beat_ns()));
   if (now - echo >= beat.held_ns) {
     const uint64_t round_trip_ns = now - echo - beat.held_ns;
     life.went_round(round_trip_ns);
@@ -163,11 +166,11 @@ std::optional<std::string> Heartbeats::silence(uint64_t now) const {
   const uint64_t timeout = env_.config.peer_timeout_ns;
   if (const uint64_t silent = silent_ns(now); silent > timeout)
     return env_.peer() + " has been silent for " + format_duration(silent);
-  // As the latest beat says: the next one may lie behind what the peer has sent before it, which comes. But nobody whose
-  // beats do not come at all is waited for without end.
+  // As the latest beat says: the next one may lie behind what the peer has sent before it, which comes. Silence since
+  // forgives nothing, and nobody whose beats do not come at all is waited for without end.
   const uint64_t told_ns = env_.lateness.passed_ns(last_echo_ns_, last_beat_ns_);
   const uint64_t unheard = env_.lateness.passed_ns(last_echo_ns_, now);
-  if (told_ns > timeout || unheard > kBeatsBehind * timeout)
+  if (told_ns + silent_ns(now) > timeout || unheard > kBeatsBehind * timeout)
     return env_.peer() + " has not heard this node for " + format_duration(unheard);
   return std::nullopt;
 }

@@ -17,6 +17,8 @@ class Heartbeats {
              ControlStream& control);
 
   [[nodiscard]] uint64_t interval_ns() const;
+  // What a node that is there may let pass from one of its heartbeats to the next.
+  [[nodiscard]] uint64_t one_beat_ns() const;
   // A connection that is silent for longer gets no more while another one is better.
   [[nodiscard]] uint64_t suspicious_ns() const;
 
@@ -26,8 +28,9 @@ class Heartbeats {
   void channel_up(Channel& channel);
   // Something has come over `channel`.
   void heard(Channel& channel);
-  // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any).
-  void heard_by_peer(Channel* channel, uint64_t moment_ns);
+  // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any), and to have been there
+  // for `waited_ns` since, where that is less than this node was.
+  void heard_by_peer(Channel* channel, uint64_t moment_ns, uint64_t waited_ns = ~uint64_t{0});
 
   // One heartbeat, now.
   void send(Channel& channel, uint64_t now_ns);

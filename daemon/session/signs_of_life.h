@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "mirror/own_lateness.h"
 #include "telemetry/arrival_estimate.h"
 
 namespace twinblock {
@@ -35,6 +34,15 @@ class SignsOfLife {
     peer_tick_at_ns_ = now_ns;
     told_presence_ns_ = presence_ns;
   }
+  // The same heartbeat says that the peer has had this node's of `echo_ns` for `held_ns`: how much of that it was
+  // there, as the times of its own heartbeats say, of which it sends one each `interval_ns` at least.
+  uint64_t waited_ns(uint64_t tick_ns, uint64_t echo_ns, uint64_t held_ns, uint64_t interval_ns) {
+    const uint64_t there_ns = std::min(tick_ns - std::min(tick_ns, waited_until_ns_), interval_ns);
+    waited_ns_ = std::min(held_ns, (echo_ns == waited_for_ns_ ? waited_ns_ : 0) + there_ns);
+    waited_for_ns_ = echo_ns;
+    waited_until_ns_ = tick_ns;
+    return waited_ns_;
+  }
   void went_round(uint64_t round_trip_ns) { round_trip_ns_ = round_trip_ns; }
   // When something came that the peer sent at `sent_ns` by its clock: see ArrivalEstimate.
   uint64_t estimate_arrival(uint64_t sent_ns, uint64_t arrived_ns, bool alone) {
@@ -59,11 +67,10 @@ class SignsOfLife {
   [[nodiscard]] uint64_t told_presence_ns() const { return told_presence_ns_; }
   // A heartbeat has come, whatever its clock said.
   [[nodiscard]] bool has_ticked() const { return has_ticked_; }
-  // The peer's clock in its last heartbeat, 0: none has come, or it said none; and for how long that is here, while this
-  // node was there itself.
+  // The peer's clock in its last heartbeat, 0: none has come, or it said none; and for how long that is here.
   [[nodiscard]] uint64_t peer_tick_ns() const { return peer_tick_ns_; }
-  [[nodiscard]] uint64_t tick_held_ns(const OwnLateness& lateness, uint64_t now_ns) const {
-    return peer_tick_ns_ == 0 ? 0 : lateness.passed_ns(peer_tick_at_ns_, now_ns);
+  [[nodiscard]] uint64_t tick_held_ns(uint64_t now_ns) const {
+    return peer_tick_ns_ == 0 ? 0 : now_ns - peer_tick_at_ns_;
   }
   [[nodiscard]] std::optional<uint64_t> round_trip_ns() const { return round_trip_ns_; }  // the latest
 
@@ -75,6 +82,9 @@ class SignsOfLife {
   uint64_t told_presence_ns_ = 0;
   uint64_t peer_tick_ns_ = 0;
   bool has_ticked_ = false;
+  uint64_t waited_for_ns_ = 0;    // the echo that the peer said last …
+  uint64_t waited_until_ns_ = 0;  // … its clock then …
+  uint64_t waited_ns_ = 0;        // … and for how long it had that, while it was there
   uint64_t peer_tick_at_ns_ = 0;
   uint64_t sent_at_tick_bytes_ = 0;
   uint64_t queued_at_tick_bytes_ = 0;

@@ -226,7 +226,7 @@ struct HeartbeatFrame {  // on each connection
   static constexpr Kind kKind{FrameType::kHeartbeat, "heartbeat", Stream::kUnordered};
   uint64_t sent_ns = 0;     // on the sender's clock
   uint64_t echo_ns = 0;     // the last sent_ns that it has of the receiver here; 0: none yet …
-  uint64_t held_ns = 0;     // … which it has had for so long, while it was there
+  uint64_t held_ns = 0;     // … which it has had for so long
   uint64_t received = 0;    // the last frame of the control stream that it has
   bool full = false;        // it does not read just now, as it has enough to do
   uint64_t disk_still_ns = 0;  // for how long its disk has not got on; 0: it has nothing to do

@@ -362,6 +362,8 @@ TEST(OwnLateness, TimeInWhichTheLoopStoodStillDoesNotPass) {
   EXPECT_EQ(own.passed_ns(600 * kMs, 800 * kMs), 100 * kMs);  // began in the midst of it
   EXPECT_EQ(own.passed_ns(700 * kMs, 800 * kMs), 100 * kMs);
   EXPECT_EQ(own.passed_ns(900 * kMs, 800 * kMs), 0u);
+  EXPECT_EQ(own.passed_ns(100 * kMs, 300 * kMs), 200 * kMs) << "before it";
+  EXPECT_EQ(own.passed_ns(100 * kMs, 500 * kMs), 200 * kMs);
   EXPECT_EQ(own.total_ns(), 400 * kMs);
 }
 

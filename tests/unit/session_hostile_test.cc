@@ -274,25 +274,6 @@ TEST_F(HostilePeerTest, TheFirstHeartbeatOfAConnectionIsAnsweredAtOnce) {
   EXPECT_FALSE(heard_within(limits::kHeartbeatInterval_ns / 2));
 }
 
-// Else its peer would count that as silence of a link, once the beat that says so is here.
-TEST_F(HostilePeerTest, WhoStoodStillHasNotWaitedForTheNextBeat) {
-  uint64_t held_ns = 0;  // as the first beat since says
-  size_t beats = 0;
-  peer_->hears = [&](const wire::FrameHeader& header) {
-    if (header.type != static_cast<uint8_t>(wire::FrameType::kHeartbeat) || beats++ > 0) return;
-    held_ns = wire::frame_as<wire::HeartbeatFrame>(header).held_ns;
-  };
-  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
-  peer_->beats = false;  // as one that stands still, too
-  node_->run(2 * limits::kHeartbeatInterval_ns);
-  beats = 0;
-  node_->stand_still(kSecond_ns);
-  node_->run(2 * limits::kHeartbeatInterval_ns);
-  ASSERT_GT(beats, 0u);
-  EXPECT_GT(held_ns, limits::kHeartbeatInterval_ns);
-  EXPECT_LT(held_ns, 5 * limits::kHeartbeatInterval_ns);
-}
-
 // It does not hear this node at the moment, and confirms nothing; but who is heard all the time has not begun anew.
 TEST_F(HostilePeerTest, AHelloEndsNoSessionWhosePeerIsHeard) {
   size_t challenges = 0;
@@ -450,6 +431,20 @@ TEST_F(HostilePeerTest, WhoseBeatsLieBehindOtherFramesHasItsTime) {
   EXPECT_TRUE(stands());
   goes_on(2 * config_.peer_timeout_ns);
   EXPECT_FALSE(stands()) << "none comes at all";
+}
+
+// Its word that it does not hear this node, and its silence then, are one time.
+TEST_F(HostilePeerTest, WhoDoesNotHearAndIsSilentThenHasNoSecondTime) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  peer_->beats = peer_->listens = peer_->shakes_hands = false;
+  const uint64_t begun_ns = node_->scheduler.now_ns();
+  while (stands() && node_->scheduler.now_ns() < begun_ns + config_.peer_timeout_ns * 4 / 5) {
+    send(1, [this] { return wire::to_header(wire::HeartbeatFrame{.sent_ns = node_->scheduler.now_ns()}); });
+    node_->run(limits::kHeartbeatInterval_ns);
+  }
+  EXPECT_TRUE(stands());
+  node_->run(begun_ns + config_.peer_timeout_ns + 3 * limits::kHeartbeatInterval_ns - node_->scheduler.now_ns());
+  EXPECT_FALSE(stands());
 }
 
 }  // namespace

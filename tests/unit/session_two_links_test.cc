@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "mirror/link_damping.h"
 #include "volume_beside_peer_support.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -80,6 +82,32 @@ TEST_F(SlowToGiveUpTest, APeerThatStoodStillLosesNoLink) {
   node_->run(config_.peer_timeout_ns);
   EXPECT_EQ(count("link-lost"), 0);
   EXPECT_TRUE(is_up(0) && is_up(1));
+}
+
+// What it stood still itself it has not waited for this node over that link, whenever its word of it comes; what it
+// was there it has.
+TEST_F(SlowToGiveUpTest, WhatThePeerStoodStillItDidNotWait) {
+  for (const bool stood_still : {true, false}) {
+    peer_->beats = peer_->listens = false;
+    const uint64_t begun_ns = node_->scheduler.now_ns();
+    const auto beat = [&](size_t which, uint64_t echo_ns) {
+      const uint64_t now = node_->scheduler.now_ns();
+      peer_->send(which, wire::seal(wire::to_header(
+                             wire::HeartbeatFrame{.sent_ns = now, .echo_ns = echo_ns, .held_ns = now - echo_ns})));
+    };
+    beat(1, begun_ns);
+    const uint64_t time_ns = config_.link_timeout_ns * 5 / 4;
+    for (uint64_t ns = 0; ns < time_ns; ns += limits::kHeartbeatInterval_ns) {
+      node_->run(limits::kHeartbeatInterval_ns);
+      if (!stood_still) beat(1, begun_ns);
+    }
+    beat(0, node_->scheduler.now_ns());
+    beat(1, begun_ns);
+    node_->run(limits::kHeartbeatInterval_ns);
+    EXPECT_EQ(count("link-lost"), stood_still ? 0 : 1);
+    peer_->beats = peer_->listens = true;
+    node_->run(config_.link_timeout_ns);
+  }
 }
 
 // Its operator has mended it, and need not wait.

@@ -239,6 +239,15 @@ TEST_F(OtherBackingTest, OnceAnEmptyOneWasServedItIsPromotedWithoutAWord) {
   EXPECT_TRUE(promoted(false)) << said_;
 }
 
+// Where data lie by then, nothing shows any more that the peer's blocks are on no disk of this node.
+TEST_F(OtherBackingTest, WhatAnEmptyOneLacksIsKnownToALaterProcess) {
+  begin(kRight, DataFound::kNone);
+  ASSERT_TRUE(promoted(true)) << said_;
+  EXPECT_TRUE(on_record().dirty && on_record().all_dirty);
+  begin(kRight);
+  EXPECT_EQ(dirty_bytes(), kVolumeBytes);
+}
+
 TEST_F(OtherBackingTest, APromotionTakesTheOperatorsWord) {
   for (const uint64_t backing : {kRight, kOther}) {
     begin_with(record_, backing);
