@@ -243,7 +243,7 @@ void PeerSync::right_changed() {
   begin_copy(copy.verdict, copy.peer);
 }
 
-void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
+void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer, bool flushed) {
   const auto another = verdict == Verdict::kSourceOfAll ? another_replica(core_.record(), peer) : std::nullopt;
   if (another && !core_.stance().alone_right().take_in_another(core_.record())) {
     waiting_copy_ = {verdict, peer};
@@ -251,6 +251,12 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   }
   const SyncFacts mine = parts_.facts.now();
   if (!may_be_left_to(mine, peer)) core_.stance().peer_counts_no_more();
+  // In a generation of its own, a node that lost its power asks nobody any more what the former peer's memory may hold.
+  // So this disk holds all of that before one begins.
+  if (another && !flushed) {
+    flush_for_resync([this, verdict, peer] { begin_copy(verdict, peer, true); });
+    return;
+  }
   log_.found(cause_of(verdict, mine, peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not

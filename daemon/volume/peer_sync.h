@@ -99,7 +99,8 @@ class PeerSync final : private ResyncSource::Owner,
   void record_session(Verdict verdict);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void begin_same(Verdict verdict, const SyncFacts& peer);
-  void begin_copy(Verdict verdict, const SyncFacts& peer);
+  // `flushed`: this node's disk, for another replica than before.
+  void begin_copy(Verdict verdict, const SyncFacts& peer, bool flushed = false);
   void flush_for_resync(std::function<void()> then);
   void leave_to_peer();
   void ask_to_be_copied_back();

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/checks.h"
+#include "volume/loss_wait.h"
 
 namespace twinblock {
 
@@ -37,6 +38,10 @@ void Promotion::ask() {
 // operator in its place) before anything is on record.
 void Promotion::go_ahead() {
   timer_->disarm();
+  if (std::optional<Error> why = taken_back()) {
+    calls_.fail(*std::move(why));
+    return;
+  }
   if (!consent_.asks()) {
     calls_.go();
     return;
@@ -55,10 +60,22 @@ void Promotion::go_ahead() {
 void Promotion::consented(std::optional<Error> error) {
   if (!std::exchange(waits_for_consent_, false)) return;
   TB_CHECK(!core_.session.up(), "who waits for the witness is alone");
+  if (!error) error = taken_back();
   if (error)
     calls_.fail(*std::move(error));
   else
     calls_.go();
+}
+
+// He may have gone in each wait: for the last writes of a lost session, for the witness, for a disk that records it.
+std::optional<Error> Promotion::taken_back() {
+  if (!word_.peer_is_dead) return std::nullopt;
+  std::optional<Error> why = why_taken_back(core_, word_.gone);
+  if (!why) return why;
+  AloneRight& right = core_.stance().alone_right();
+  right.withdraw();
+  if (word_.without_witness) right.word_is_settled();
+  return why;
 }
 
 // Time in which this node stood still does not count, and the answer may lie in the socket.

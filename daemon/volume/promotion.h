@@ -56,6 +56,8 @@ class Promotion {
   [[nodiscard]] bool waits_for_consent() const { return waits_for_consent_; }
   // … whose answer is not waited for any more, if it was: then the peer was not told of the promotion.
   [[nodiscard]] bool forget_consent() { return std::exchange(waits_for_consent_, false); }
+  // Why it is not carried out: who said that the peer is dead has gone. What it was given the right to is void then.
+  [[nodiscard]] std::optional<Error> taken_back();
   void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
   // What a lost session had brought is on the disk.
   void replica_drained() {

@@ -150,11 +150,6 @@ void Roles::wait_for_loss(Word word, Reply reply) {
 
 void Roles::answer_is_lost(const std::string& reason) {
   const bool waits = promotion_.waits() && role_ == Role::kPromoting;
-  if (waits && promotion_.word().peer_is_dead)
-    if (std::optional<Error> why = why_taken_back(core_, promotion_.word().gone)) {
-      promotion_ended(*std::move(why));
-      return;
-    }
   if (waits && consent_.asks()) {  // who is asked instead
     promotion_.wait_no_longer();
     take_promotion_back();
@@ -243,6 +238,10 @@ void Roles::record_primary(const char* how, const char* reply) {
     if (role_ != Role::kPromoting || number != promotion_.number()) return;
     if (error != 0) {
       promotion_ended(disks_.why_metadata_failed(error));
+      return;
+    }
+    if (std::optional<Error> why = promotion_.taken_back()) {
+      promotion_ended(*std::move(why));
       return;
     }
     settle_role(role_, Role::kPrimary, core_.record());

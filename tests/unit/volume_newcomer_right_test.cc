@@ -1,5 +1,6 @@
 // A node that goes on alone by right, and takes in another replica: the right is not spent on what has nothing yet. An engine
 // on virtual parts, and a witness that is told by hand.
+#include <cerrno>
 #include <string>
 
 #include "volume_consent_support.h"
@@ -80,6 +81,59 @@ INSTANTIATE_TEST_SUITE_P(AloneBy, NewcomerRightTest, testing::Values(By::kConsen
                          [](const auto& param) {
                            return param.param == By::kConsent ? "Consent" : param.param == By::kWord ? "Word" : "Command";
                          });
+
+// A primary that is alone and has written nothing since: what it would lose with its power the former peer's memory may hold.
+class NewcomerFlushTest : public ConsentTest {
+ protected:
+  NewcomerFlushTest() {
+    record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  }
+  void be_left_in_duplex() {
+    ASSERT_NO_FATAL_FAILURE(become_primary());
+    write();
+    ASSERT_EQ(written_, 0);
+    part();
+  }
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
+  void expect_that_the_newcomer_is_not_on_record() const {
+    EXPECT_EQ(on_record().generations.current, kGeneration);
+    EXPECT_EQ(on_record().begun_for, 0u);
+  }
+};
+
+TEST_F(NewcomerFlushTest, WhoLosesItsPowerInTheFlushBeforeANewcomerIsTakenInAsksForTheWord) {
+  ASSERT_NO_FATAL_FAILURE(be_left_in_duplex());
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 3 * kSecond_ns;
+  meet_newcomer();
+  node_->run(2 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  ASSERT_EQ(witness_.reading.entry->holder, "alpha") << "it consents";
+  expect_that_the_newcomer_is_not_on_record();
+  const metadata::NodeRecord left = on_record();
+  node_->run(kLong_ns);
+  EXPECT_NE(on_record().generations.current, kGeneration) << "the disk has answered";
+  peer_.reset();
+  node_->engine.reset();
+  record_ = left;  // its power was lost before
+  begin();
+  EXPECT_TRUE(node_->engine->status().promotion.forgot);
+  order();
+  EXPECT_FALSE(promoted());
+}
+
+TEST_F(NewcomerFlushTest, AFlushThatFailsPutsNoNewcomerOnRecord) {
+  ASSERT_NO_FATAL_FAILURE(be_left_in_duplex());
+  node_->data.submitted = [this](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  meet_newcomer();
+  node_->run(kLong_ns);
+  ASSERT_EQ(witness_.reading.entry->holder, "alpha") << "it consents";
+  ASSERT_TRUE(on_record().flush_failed);
+  expect_that_the_newcomer_is_not_on_record();
+}
 
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -26,9 +26,11 @@ class PeerIsDeadTest : public LostPeerTest {
     peer_->answers = peer_->beats = peer_->confirms = false;
   }
   // 0, an errno value, or nothing yet.
-  void promote_by_word(std::optional<int>& error) {
+  // `gone`: whether who gave it has; null: he stays.
+  void promote_by_word(std::optional<int>& error, const bool* gone = nullptr) {
     Promotion::Word word;
     word.peer_is_dead = true;
+    if (gone != nullptr) word.gone = [gone] { return *gone; };
     node_->engine->orders().promote(
         word, [&error](const Result<std::string>& said) { error = said ? 0 : said.error().code; });
   }
@@ -77,6 +79,8 @@ TEST_F(PeerIsDeadTest, WhatWaitsForTheLossIsNotCarriedOutWhenWhoGaveItHasGone) {
     node_->run(100 * kMillisecond_ns);
     ASSERT_EQ(answer, "");
     gone = goes;
+    node_->run(100 * kMillisecond_ns);
+    EXPECT_EQ(answer.empty(), !goes) << "nobody waits for the loss any more";
     part();
     node_->run(kLong_ns);
     EXPECT_EQ(node_->engine->is_primary(), !goes);
@@ -87,6 +91,59 @@ TEST_F(PeerIsDeadTest, WhatWaitsForTheLossIsNotCarriedOutWhenWhoGaveItHasGone) {
     EXPECT_EQ(again, 0) << "another order";
     node_->engine.reset();
   }
+}
+
+// What the lost session had brought takes long to end, and he ends his command meanwhile.
+TEST_F(PeerIsDeadTest, WhatWaitsForTheLastWritesIsNotCarriedOutWhenWhoGaveItHasGone) {
+  for (const bool goes : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
+    node_->data.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+    wire::DataFrame zeroes{};
+    zeroes.request = 1;
+    zeroes.length_bytes = 4 * kKiB;
+    zeroes.zero = true;
+    peer_->send(0, wire::seal(wire::to_header(zeroes), {}));
+    node_->run(10 * kMillisecond_ns);
+    part();
+    bool gone = false;
+    std::optional<int> error;
+    promote_by_word(error, &gone);
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_EQ(error, std::nullopt) << "the disk hangs";
+    const uint64_t term = load_plain(node_->metadata.contents, record_).record.term;
+    gone = goes;
+    node_->run(kLong_ns);
+    EXPECT_EQ(error, goes ? ECANCELED : 0);
+    EXPECT_EQ(node_->engine->is_primary(), !goes);
+    EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.term == term, goes) << "nothing is put on record";
+    promote_by_word(error);
+    node_->run(kSecond_ns);
+    EXPECT_EQ(error, 0) << "another order";
+    node_->engine.reset();
+  }
+}
+
+// … and so may the record that it is primary, also beside a peer that agreed to it.
+TEST_F(PeerIsDeadTest, WhatIsBeingRecordedIsTakenBackWhenWhoGaveItHasGone) {
+  for (const bool beside_peer : {false, true})
+    for (const bool goes : {true, false}) {
+      begin(OnPeerLoss::kContinue);
+      if (beside_peer) meet(true);
+      node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+      bool gone = false;
+      std::optional<int> error;
+      promote_by_word(error, &gone);
+      node_->run(100 * kMillisecond_ns);
+      ASSERT_EQ(error, std::nullopt) << "the metadata disk hangs";
+      gone = goes;
+      node_->run(5 * kSecond_ns);
+      EXPECT_EQ(error, goes ? ECANCELED : 0);
+      EXPECT_EQ(node_->engine->is_primary(), !goes);
+      EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.primary, !goes);
+      EXPECT_EQ(stands(), beside_peer);
+      node_->engine.reset();
+      peer_.reset();
+    }
 }
 
 // What waits for its loss would promote this node beside one that has just been promoted.

@@ -124,6 +124,55 @@ TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMakesNobodyPrimary) {
   }
 }
 
+// … or the witness was, or his word was being recorded, which counts for no later order either.
+TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMeanwhileMakesNobodyPrimary) {
+  for (const bool without_witness : {true, false}) {
+    promoted_.reset();
+    begin();
+    witness_.answers_after_ns = kSecond_ns;
+    if (without_witness) node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+    const auto gone = std::make_shared<bool>(false);
+    order({true, without_witness, [gone] { return *gone; }});
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(promoted_.has_value());
+    *gone = true;
+    node_->run(kLong_ns);
+    EXPECT_EQ(promoted_, false);
+    expect_that_it_stays_secondary();
+    EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.term, record_.term) << "nothing was put on record";
+    witness_.fails = true;
+    promoted_.reset();
+    order();
+    EXPECT_FALSE(promoted()) << "the witness has to be asked again";
+    witness_.fails = false;
+    node_->run(kLong_ns);
+    promoted_.reset();
+    order();
+    EXPECT_TRUE(promoted()) << "another order";
+    node_->engine.reset();
+    witness_.reading = {entry(kGeneration, ""), 5};
+    witness_.answers_after_ns = kMillisecond_ns;
+  }
+}
+
+// … of which the witness could not be told either.
+TEST_F(TakenBackTest, AWordWhoseGiverHasGoneIsVoidInAGenerationOfItsOwn) {
+  record_.generations.advance(kGeneration + 1);
+  witness_.fails = true;
+  begin();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  const auto gone = std::make_shared<bool>(false);
+  order({true, true, [gone] { return *gone; }});
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  *gone = true;
+  node_->run(5 * kSecond_ns);
+  EXPECT_EQ(promoted_, false);
+  promoted_.reset();
+  order();
+  EXPECT_FALSE(promoted()) << "the witness has to be asked, and does not answer";
+}
+
 TEST_F(TakenBackTest, AFenceCommandThatEndsLateMakesNobodyPrimary) {
   config_.witness.kind = WitnessKind::kCommand;
   record_.node = name_;

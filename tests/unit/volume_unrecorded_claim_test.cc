@@ -146,5 +146,25 @@ TEST_F(UnrecordedClaimTest, AWordInTheSteadOfTheWitnessIsToldOnce) {
   EXPECT_EQ(told("went-on-alone"), 2) << "it was together with the peer meanwhile";
 }
 
+// The right is void when it comes, and what is written waits again when it is gone.
+TEST_F(UnrecordedClaimTest, AWordThatIsGivenAgainAfterThePeerWasThereIsToldAgain) {
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.fails = true;
+  part();
+  for (const int64_t times : {1, 2}) {
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(node_->engine->status().frozen);
+    for (int i = 0; i < 2; ++i) node_->engine->orders().go_on_alone(true, [](const Result<std::string>&) {});
+    node_->run(5 * kSecond_ns);
+    EXPECT_EQ(told("went-on-alone"), times);
+    meet_newcomer();
+    peer_->answers = false;  // it takes no part
+    node_->run(5 * kSecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+    part();
+  }
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
