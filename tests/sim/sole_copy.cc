@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "pair_config.h"
 #include "report.h"
@@ -200,13 +201,17 @@ void SoleCopy::both_are_back() {
       if (node(host).engine().volume_state() != VolumeState::kDuplex) return false;
     return true;
   };
+  // By consent that it had asked for alone, and that came when its peer was just back: as one that goes on before that.
+  const auto went_on = [this] {
+    return node(0).engine().is_primary() && node(0).engine().volume_state() == VolumeState::kRefused;
+  };
   const uint64_t end = scheduler_.now_ns() + kPatience_ns;
-  while (!duplex() && scheduler_.now_ns() < end) {
+  while (!duplex() && !went_on() && scheduler_.now_ns() < end) {
     node(1).engine().orders().promote(false, [](const Result<std::string>&) {});
     run_for(200 * kMillisecond_ns);
   }
-  if (!duplex()) Report::violation("two nodes that are back do not come to duplex" + describe());
-  for (const int host : {0, 1})
+  if (!duplex() && !went_on()) Report::violation("two nodes that are back do not come to duplex" + describe());
+  for (const int host : went_on() ? std::vector{0} : std::vector{0, 1})
     if (const auto lacking = lacks(host))
       Report::violation(node(host).name() + "'s block " + std::to_string(*lacking) + " is without write " +
                         std::to_string(acknowledged_[*lacking]) + ", which was acknowledged" + describe());
