@@ -67,7 +67,8 @@ void Promotion::consented(std::optional<Error> error) {
     calls_.go();
 }
 
-// He may have gone in each wait: for the last writes of a lost session, for the witness, for a disk that records it.
+// He may have gone in each wait: for the last writes of a lost session, for the witness. What is being put on record is
+// not taken back: its term, and the backing that it is about, are out by then.
 std::optional<Error> Promotion::taken_back() {
   if (!word_.peer_is_dead) return std::nullopt;
   std::optional<Error> why = why_taken_back(core_, word_.gone);

@@ -240,10 +240,6 @@ void Roles::record_primary(const char* how, const char* reply) {
       promotion_ended(disks_.why_metadata_failed(error));
       return;
     }
-    if (std::optional<Error> why = promotion_.taken_back()) {
-      promotion_ended(*std::move(why));
-      return;
-    }
     settle_role(role_, Role::kPrimary, core_.record());
     if (core_.session.up()) {
       send_role();

@@ -123,29 +123,6 @@ TEST_F(PeerIsDeadTest, WhatWaitsForTheLastWritesIsNotCarriedOutWhenWhoGaveItHasG
   }
 }
 
-// … and so may the record that it is primary, also beside a peer that agreed to it.
-TEST_F(PeerIsDeadTest, WhatIsBeingRecordedIsTakenBackWhenWhoGaveItHasGone) {
-  for (const bool beside_peer : {false, true})
-    for (const bool goes : {true, false}) {
-      begin(OnPeerLoss::kContinue);
-      if (beside_peer) meet(true);
-      node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
-      bool gone = false;
-      std::optional<int> error;
-      promote_by_word(error, &gone);
-      node_->run(100 * kMillisecond_ns);
-      ASSERT_EQ(error, std::nullopt) << "the metadata disk hangs";
-      gone = goes;
-      node_->run(5 * kSecond_ns);
-      EXPECT_EQ(error, goes ? ECANCELED : 0);
-      EXPECT_EQ(node_->engine->is_primary(), !goes);
-      EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.primary, !goes);
-      EXPECT_EQ(stands(), beside_peer);
-      node_->engine.reset();
-      peer_.reset();
-    }
-}
-
 // What waits for its loss would promote this node beside one that has just been promoted.
 TEST_F(PeerIsDeadTest, APeerThatBecomesPrimaryMeanwhileIsNotDead) {
   ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
