@@ -72,10 +72,7 @@ void Promotion::consented(std::optional<Error> error) {
 std::optional<Error> Promotion::taken_back() {
   if (!word_.peer_is_dead) return std::nullopt;
   std::optional<Error> why = why_taken_back(core_, word_.gone);
-  if (!why) return why;
-  AloneRight& right = core_.stance().alone_right();
-  right.withdraw();
-  if (word_.without_witness) right.word_is_settled();
+  if (why) core_.stance().alone_right().withdraw();
   return why;
 }
 

@@ -155,24 +155,6 @@ TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMeanwhileMakesNobodyPrimary) {
   }
 }
 
-// … of which the witness could not be told either.
-TEST_F(TakenBackTest, AWordWhoseGiverHasGoneIsVoidInAGenerationOfItsOwn) {
-  record_.generations.advance(kGeneration + 1);
-  witness_.fails = true;
-  begin();
-  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
-  const auto gone = std::make_shared<bool>(false);
-  order({true, true, [gone] { return *gone; }});
-  node_->run(100 * kMillisecond_ns);
-  ASSERT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
-  *gone = true;
-  node_->run(5 * kSecond_ns);
-  EXPECT_EQ(promoted_, false);
-  promoted_.reset();
-  order();
-  EXPECT_FALSE(promoted()) << "the witness has to be asked, and does not answer";
-}
-
 TEST_F(TakenBackTest, AFenceCommandThatEndsLateMakesNobodyPrimary) {
   config_.witness.kind = WitnessKind::kCommand;
   record_.node = name_;
