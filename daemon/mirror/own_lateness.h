@@ -36,14 +36,14 @@ class OwnLateness {
     return true;
   }
 
-  // How much of the time from `since_ns` to `now_ns`, which may be past, this node was there: what may count as
+  // How much of the time from `since_ns` to `until_ns`, which is now or past, this node was there: what may count as
   // another's silence.
-  [[nodiscard]] uint64_t passed_ns(uint64_t since_ns, uint64_t now_ns) const {
-    if (since_ns >= now_ns) return 0;
-    uint64_t away_ns = std::min(under_way_ns(now_ns), now_ns - since_ns);
+  [[nodiscard]] uint64_t passed_ns(uint64_t since_ns, uint64_t until_ns) const {
+    if (since_ns >= until_ns) return 0;
+    uint64_t away_ns = std::min(under_way_ns(until_ns), until_ns - since_ns);
     for (auto time = times_.rbegin(); time != times_.rend() && time->end_ns > since_ns; ++time)
-      away_ns += time->late_since_ns(since_ns) - (time->end_ns > now_ns ? time->late_since_ns(now_ns) : 0);
-    return now_ns - since_ns - std::min(away_ns, now_ns - since_ns);
+      away_ns += time->late_since_ns(since_ns) - (time->end_ns > until_ns ? time->late_since_ns(until_ns) : 0);
+    return until_ns - since_ns - std::min(away_ns, until_ns - since_ns);
   }
   // Since the beginning.
   [[nodiscard]] uint64_t total_ns() const { return total_ns_; }

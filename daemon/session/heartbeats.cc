@@ -9,8 +9,8 @@
 namespace twinblock {
 namespace {
 
-// A peer that is heard, but of which no beat comes, has so many times `peer_timeout`.
-constexpr uint64_t kBeatsBehind = 3;
+// A peer that is heard, but of which no beat comes, may not have heard this node for so many `peer_timeout`s.
+constexpr uint64_t kTimeoutsWithoutABeat = 3;
 
 }  // namespace
 
@@ -117,7 +117,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
   // says so.
   heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)),
-                life.waited_ns(beat.sent_ns, echo, beat.held_ns, one_beat_ns()));
+                life.count_waiting(beat.sent_ns, echo, beat.held_ns, one_beat_ns()));
   if (now - echo >= beat.held_ns) {
     const uint64_t round_trip_ns = now - echo - beat.held_ns;
     life.went_round(round_trip_ns);
@@ -168,9 +168,9 @@ std::optional<std::string> Heartbeats::silence(uint64_t now) const {
     return env_.peer() + " has been silent for " + format_duration(silent);
   // As the latest beat says: the next one may lie behind what the peer has sent before it, which comes. Silence since
   // forgives nothing, and nobody whose beats do not come at all is waited for without end.
-  const uint64_t told_ns = env_.lateness.passed_ns(last_echo_ns_, last_beat_ns_);
+  const uint64_t told_unheard_ns = env_.lateness.passed_ns(last_echo_ns_, last_beat_ns_);
   const uint64_t unheard = env_.lateness.passed_ns(last_echo_ns_, now);
-  if (told_ns + silent_ns(now) > timeout || unheard > kBeatsBehind * timeout)
+  if (told_unheard_ns + silent_ns(now) > timeout || unheard > kTimeoutsWithoutABeat * timeout)
     return env_.peer() + " has not heard this node for " + format_duration(unheard);
   return std::nullopt;
 }

@@ -17,8 +17,6 @@ class Heartbeats {
              ControlStream& control);
 
   [[nodiscard]] uint64_t interval_ns() const;
-  // What a node that is there may let pass from one of its heartbeats to the next.
-  [[nodiscard]] uint64_t one_beat_ns() const;
   // A connection that is silent for longer gets no more while another one is better.
   [[nodiscard]] uint64_t suspicious_ns() const;
 
@@ -28,8 +26,8 @@ class Heartbeats {
   void channel_up(Channel& channel);
   // Something has come over `channel`.
   void heard(Channel& channel);
-  // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any), and to have been there
-  // for `waited_ns` since, where that is less than this node was.
+  // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any).
+  // `waited_ns`: for how long, at most, the peer itself has been there since.
   void heard_by_peer(Channel* channel, uint64_t moment_ns, uint64_t waited_ns = ~uint64_t{0});
 
   // One heartbeat, now.
@@ -64,6 +62,8 @@ class Heartbeats {
   [[nodiscard]] uint64_t peer_stalled_ns() const { return peer_stalled_ns_; }
 
  private:
+  // What a node that is there may let pass from one of its heartbeats to the next.
+  [[nodiscard]] uint64_t one_beat_ns() const;
   void tell_patience(const Link& link, uint64_t now_ns);
 
   const SessionEnvironment& env_;
@@ -72,7 +72,7 @@ class Heartbeats {
   ControlStream& control_;
   uint64_t last_heard_ns_ = 0;  // on any link
   uint64_t last_echo_ns_ = 0;
-  uint64_t last_beat_ns_ = 0;  // one has come, over any link
+  uint64_t last_beat_ns_ = 0;  // when the latest heartbeat came, over any link
   uint64_t presence_ns_ = 0;  // of the peer, in all
   uint64_t answered_beat_ns_ = 0;
   uint64_t disk_got_on_ns_ = 0;

@@ -35,9 +35,9 @@ class SignsOfLife {
     told_presence_ns_ = presence_ns;
   }
   // The same heartbeat says that the peer has had this node's of `echo_ns` for `held_ns`: how much of that it was
-  // there, as the times of its own heartbeats say, of which it sends one each `interval_ns` at least.
-  uint64_t waited_ns(uint64_t tick_ns, uint64_t echo_ns, uint64_t held_ns, uint64_t interval_ns) {
-    const uint64_t there_ns = std::min(tick_ns - std::min(tick_ns, waited_until_ns_), interval_ns);
+  // there, as the times of its own heartbeats say: from one to the next no more than `one_beat_ns` counts.
+  [[nodiscard]] uint64_t count_waiting(uint64_t tick_ns, uint64_t echo_ns, uint64_t held_ns, uint64_t one_beat_ns) {
+    const uint64_t there_ns = std::min(tick_ns - std::min(tick_ns, waited_until_ns_), one_beat_ns);
     waited_ns_ = std::min(held_ns, (echo_ns == waited_for_ns_ ? waited_ns_ : 0) + there_ns);
     waited_for_ns_ = echo_ns;
     waited_until_ns_ = tick_ns;
@@ -82,10 +82,9 @@ class SignsOfLife {
   uint64_t told_presence_ns_ = 0;
   uint64_t peer_tick_ns_ = 0;
   bool has_ticked_ = false;
-  uint64_t waited_for_ns_ = 0;    // the echo that the peer said last …
-  uint64_t waited_until_ns_ = 0;  // … its clock then …
-  uint64_t waited_ns_ = 0;        // … and for how long it had that, while it was there
   uint64_t peer_tick_at_ns_ = 0;
+  // The echo in the peer's latest heartbeat, its clock then, and for how long it had had that while it was there.
+  uint64_t waited_for_ns_ = 0, waited_until_ns_ = 0, waited_ns_ = 0;
   uint64_t sent_at_tick_bytes_ = 0;
   uint64_t queued_at_tick_bytes_ = 0;
   std::optional<uint64_t> round_trip_ns_;

@@ -18,9 +18,9 @@ void KnownBacking::load() {
 
 void KnownBacking::vouch(bool both_whole) {
   vouched_ = peer_is_believed_ = true;
-  // What an empty disk lacks is everywhere where the peer has data, and no map says where.
-  if (lost_ && !both_whole) doubt_all();
   lost_ = lost_ && !both_whole;
+  // What an empty disk lacks is everywhere where the peer has data, and no map says where.
+  if (lost_) doubt_all();
   take();
 }
 

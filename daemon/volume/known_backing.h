@@ -34,7 +34,8 @@ class KnownBacking {
   [[nodiscard]] bool unvouched() const { return lost_ && !vouched_; }
   // A session begins. Only a peer that found data, or is primary, shows by being the same, or by a copy, that what is here is.
   void meet(bool peer_is_believed) { peer_is_believed_ = peer_is_believed; }
-  // This node, or the peer in a session, becomes primary; `both_whole`: they are the same by then.
+  // This node, or the peer in a session, becomes primary; `both_whole`: they are the same by then;
+  // where not, all of an empty backing may differ, on record.
   void vouch(bool both_whole);
 
   // The record is about another backing than the one that is here: every block of it may differ from the peer's, whatever the

@@ -99,7 +99,7 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     // Once, whether it is given twice or in the place of the consent that was waited for; and once more when the
     // peer has been there, even without taking part.
     const bool had_waited = std::exchange(goes_on_with_consent_, false);
-    const bool was_there = std::exchange(let_go_on_since_, core.phase().session()) != core.phase().session();
+    const bool was_there = std::exchange(last_let_go_after_, core.phase().session()) != core.phase().session();
     if (core.stance().operator_lets_go_on() || had_waited || was_there) {
       core.log.log(Severity::kWarning, "going on alone by the operator's order, until " + peer + " is back");
       core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});

@@ -120,7 +120,7 @@ class OperatorOrders {
   const Parts parts_;
   const std::unique_ptr<Timer> look_again_;
   std::vector<std::function<void()>> wait_for_both_;
-  uint64_t let_go_on_since_ = 0;  // the last session when an operator last let it go on alone
+  uint64_t last_let_go_after_ = 0;  // Phase's number of the session after which an operator last let it go on alone
   bool goes_on_with_consent_ = false;  // an operator has said so, and the witness has not agreed yet
 };
 

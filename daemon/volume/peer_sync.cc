@@ -251,8 +251,8 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer, bool flushed) 
   }
   const SyncFacts mine = parts_.facts.now();
   if (!may_be_left_to(mine, peer)) core_.stance().peer_counts_no_more();
-  // In a generation of its own, a node that lost its power asks nobody any more what the former peer's memory may hold.
-  // So this disk holds all of that before one begins.
+  // In a generation of its own, a node that lost its power is promoted without the word that the former peer's memory may
+  // hold more. So this disk holds all of that before such a generation begins.
   if (another && !flushed) {
     flush_for_resync([this, verdict, peer] { begin_copy(verdict, peer, true); });
     return;

@@ -38,7 +38,7 @@ void Promotion::ask() {
 // operator in its place) before anything is on record.
 void Promotion::go_ahead() {
   timer_->disarm();
-  if (std::optional<Error> why = taken_back()) {
+  if (std::optional<Error> why = why_taken_back()) {
     calls_.fail(*std::move(why));
     return;
   }
@@ -60,20 +60,19 @@ void Promotion::go_ahead() {
 void Promotion::consented(std::optional<Error> error) {
   if (!std::exchange(waits_for_consent_, false)) return;
   TB_CHECK(!core_.session.up(), "who waits for the witness is alone");
-  if (!error) error = taken_back();
+  if (!error && (error = why_taken_back()))
+    core_.stance().alone_right().withdraw();  // what it has just got
   if (error)
     calls_.fail(*std::move(error));
   else
     calls_.go();
 }
 
-// He may have gone in each wait: for the last writes of a lost session, for the witness. What is being put on record is
-// not taken back: its term, and the backing that it is about, are out by then.
-std::optional<Error> Promotion::taken_back() {
-  if (!word_.peer_is_dead) return std::nullopt;
-  std::optional<Error> why = why_taken_back(core_, word_.gone);
-  if (why) core_.stance().alone_right().withdraw();
-  return why;
+// Who gave the word may have gone while the last writes of a lost session ended, or the witness was asked. The peer's own
+// yes needs no word. From Calls::go on nothing is taken back: the record in memory has another term, and is about the
+// backing that is here.
+std::optional<Error> Promotion::why_taken_back() const {
+  return word_.peer_is_dead ? twinblock::why_taken_back(core_, word_.gone) : std::nullopt;
 }
 
 // Time in which this node stood still does not count, and the answer may lie in the socket.

@@ -56,8 +56,6 @@ class Promotion {
   [[nodiscard]] bool waits_for_consent() const { return waits_for_consent_; }
   // … whose answer is not waited for any more, if it was: then the peer was not told of the promotion.
   [[nodiscard]] bool forget_consent() { return std::exchange(waits_for_consent_, false); }
-  // Why it is not carried out: who said that the peer is dead has gone. What it was given the right to is void then.
-  [[nodiscard]] std::optional<Error> taken_back();
   void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
   // What a lost session had brought is on the disk.
   void replica_drained() {
@@ -82,6 +80,8 @@ class Promotion {
   [[nodiscard]] uint64_t number() const { return number_; }
 
  private:
+  // Why it is not carried out, if so: who said that the peer is dead has gone.
+  [[nodiscard]] std::optional<Error> why_taken_back() const;
   // What the record said.
   struct Before {
     bool primary, peer_primary;

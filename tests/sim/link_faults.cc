@@ -232,7 +232,8 @@ void World::silence_in_steps() {
 // more. No client waits for that without end: the primary goes on alone.
 void World::fraying_links() {
   constexpr uint64_t kLittle_bytes = 2 * kKiB;
-  constexpr uint64_t kLonger_ns = 2 * kSecond_ns;  // than the peer timeout: who counts as lost is looked for, and told
+  // Than two peer timeouts, one for a request before it: who counts as lost is looked for, and told.
+  constexpr uint64_t kLonger_ns = 2 * kSecond_ns;
   constexpr uint64_t kFrays_ns = 10 * kSecond_ns;
   workload().count_trouble();
   for (const Lane& lane : lanes_) {

@@ -203,7 +203,7 @@ void SoleCopy::both_are_back() {
   };
   // By consent that it had asked for alone, and that came when its peer was just back: as one that goes on before that.
   const auto went_on = [this] {
-    return node(0).engine().is_primary() && node(0).engine().volume_state() == VolumeState::kRefused;
+    return witnessed() && node(0).engine().is_primary() && node(0).engine().volume_state() == VolumeState::kRefused;
   };
   const uint64_t end = scheduler_.now_ns() + kPatience_ns;
   while (!duplex() && !went_on() && scheduler_.now_ns() < end) {

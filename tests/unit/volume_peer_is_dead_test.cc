@@ -115,7 +115,7 @@ TEST_F(PeerIsDeadTest, WhatWaitsForTheLastWritesIsNotCarriedOutWhenWhoGaveItHasG
     node_->run(kLong_ns);
     EXPECT_EQ(error, goes ? ECANCELED : 0);
     EXPECT_EQ(node_->engine->is_primary(), !goes);
-    EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.term == term, goes) << "nothing is put on record";
+    EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.term == term, goes) << "on record, or not, as he stays or goes";
     promote_by_word(error);
     node_->run(kSecond_ns);
     EXPECT_EQ(error, 0) << "another order";

@@ -1,5 +1,5 @@
-// A promotion that waits for a witness, or for a fence command, and is taken back by a demotion: an engine on virtual parts, and
-// who is asked answers late.
+// A promotion that waits for a witness, or for a fence command, and is taken back by a demotion, or as who gave
+// its word has gone: an engine on virtual parts, and who is asked answers late.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -119,6 +119,8 @@ TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMakesNobodyPrimary) {
     node_->run(kLong_ns);
     EXPECT_EQ(promoted_, !goes);
     EXPECT_EQ(node_->engine->is_primary(), !goes);
+    if (goes)
+      EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.claim, record_.claim) << "nor is anything claimed for him";
     peer_.reset();
     node_->engine.reset();
   }
