@@ -53,6 +53,14 @@ class MemoryDisk final : public Disk {
   [[nodiscard]] Status grow(uint64_t bytes, bool) override {
     return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
   }
+  // Each flush from now on.
+  void fail_flushes() {
+    submitted = [this](const DiskRequest& request) {
+      if (request.op != DiskOp::kFlush) return;
+      error = EIO;
+      failures = 1;
+    };
+  }
 
   std::vector<std::byte> contents;
   sim::ProcessPtr process;  // that hears of what it has done; null: nobody's

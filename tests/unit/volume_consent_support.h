@@ -104,6 +104,7 @@ class ConsentTest : public testing::Test {
     peer_.reset();
   }
 
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
   [[nodiscard]] WitnessEntry entry(uint64_t generation, const std::string& holder) const {
     return {metadata::format_uuid(record_.volume_uuid), generation, holder};
   }

@@ -384,7 +384,7 @@ TEST_F(ConsentTest, AWordThatTheWitnessWasNotToldIsNoConsentForALaterProcess) {
   begin();
   witness_.fails = true;
   const auto restart = [this] {
-    record_ = load_plain(node_->metadata.contents, record_).record;
+    record_ = on_record();
     node_->engine.reset();
     begin();
     promoted_.reset();

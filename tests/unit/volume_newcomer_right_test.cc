@@ -1,6 +1,5 @@
 // A node that goes on alone by right, and takes in another replica: the right is not spent on what has nothing yet. An engine
 // on virtual parts, and a witness that is told by hand.
-#include <cerrno>
 #include <string>
 
 #include "volume_consent_support.h"
@@ -94,7 +93,6 @@ class NewcomerFlushTest : public ConsentTest {
     ASSERT_EQ(written_, 0);
     part();
   }
-  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
   void expect_that_the_newcomer_is_not_on_record() const {
     EXPECT_EQ(on_record().generations.current, kGeneration);
     EXPECT_EQ(on_record().begun_for, 0u);
@@ -123,11 +121,7 @@ TEST_F(NewcomerFlushTest, WhoLosesItsPowerInTheFlushBeforeANewcomerIsTakenInAsks
 
 TEST_F(NewcomerFlushTest, AFlushThatFailsPutsNoNewcomerOnRecord) {
   ASSERT_NO_FATAL_FAILURE(be_left_in_duplex());
-  node_->data.submitted = [this](const DiskRequest& request) {
-    if (request.op != DiskOp::kFlush) return;
-    node_->data.error = EIO;
-    node_->data.failures = 1;
-  };
+  node_->data.fail_flushes();
   meet_newcomer();
   node_->run(kLong_ns);
   ASSERT_EQ(witness_.reading.entry->holder, "alpha") << "it consents";

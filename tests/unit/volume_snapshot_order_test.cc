@@ -366,11 +366,7 @@ TEST_F(SnapshotOrderTest, IsTakenWhereNoFlushIsShort) {
 // It may have covered what others wait for, too.
 TEST_F(SnapshotOrderTest, AFlushThatFailsForOneIsOnRecord) {
   ASSERT_NO_FATAL_FAILURE(meet());
-  node_->data.submitted = [this](const DiskRequest& request) {
-    if (request.op != DiskOp::kFlush) return;
-    node_->data.error = EIO;
-    node_->data.failures = 1;
-  };
+  node_->data.fail_flushes();
   EXPECT_NE(why_not("x"), "");
   node_->run(kSecond_ns);
   EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.flush_failed);

@@ -41,7 +41,7 @@ class TakenBackTest : public ConsentTest {
   }
   void expect_that_it_stays_secondary() {
     EXPECT_FALSE(node_->engine->is_primary());
-    EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.primary);
+    EXPECT_FALSE(on_record().primary);
   }
 };
 
@@ -119,7 +119,7 @@ TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMakesNobodyPrimary) {
     node_->run(kLong_ns);
     EXPECT_EQ(promoted_, !goes);
     EXPECT_EQ(node_->engine->is_primary(), !goes);
-    const uint64_t claim = load_plain(node_->metadata.contents, record_).record.claim;
+    const uint64_t claim = on_record().claim;
     EXPECT_TRUE(!goes || claim == record_.claim) << "nor is anything claimed for him";
     peer_.reset();
     node_->engine.reset();
@@ -141,7 +141,7 @@ TEST_F(TakenBackTest, AWordWhoseGiverHasGoneMeanwhileMakesNobodyPrimary) {
     node_->run(kLong_ns);
     EXPECT_EQ(promoted_, false);
     expect_that_it_stays_secondary();
-    EXPECT_EQ(load_plain(node_->metadata.contents, record_).record.term, record_.term) << "nothing was put on record";
+    EXPECT_EQ(on_record().term, record_.term) << "nothing was put on record";
     witness_.fails = true;
     promoted_.reset();
     order();

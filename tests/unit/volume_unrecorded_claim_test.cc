@@ -36,7 +36,6 @@ class UnrecordedClaimTest : public ConsentTest {
     node_->metadata.error = EIO;
     node_->metadata.failures = ~uint64_t{0};
   }
-  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
 
   static constexpr uint64_t kTerm = 2;
 };
