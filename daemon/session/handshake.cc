@@ -440,6 +440,13 @@ void Handshake::not_usable(Channel& channel, Verdict verdict) {
   dialler_.schedule(limits::kReconnectDelayMax_ns);
 }
 
+void Handshake::promoted() {
+  if (!last_verdict_ || !is_overtaken(*last_verdict_)) return;
+  last_verdict_.reset();
+  refusal_.clear();
+  told_refusal_.clear();
+}
+
 // Once for each reason, and not at every attempt.
 void Handshake::tell_refusal() {
   if (refusal_ == told_refusal_ || last_verdict_ == Verdict::kWaitForInit) return;

@@ -69,6 +69,9 @@ class Handshake {
   // to before `retry_delay_ns` are over.
   void session_lost(uint64_t retry_delay_ns);
   void let_newcomers_in();
+  // This node becomes primary without a session: what the peer was told to a primary of before, which it had overtaken,
+  // is not said of this one.
+  void promoted();
 
   // Why the last one came to nothing; empty when it did not.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }

@@ -58,6 +58,8 @@ class Session final : private SessionSteps, private ChannelOwner {
   void drop(const std::string& reason, uint64_t retry_delay_ns);
   // Something changed that may make a refused handshake succeed, or draining has ended: try now.
   void poke() { handshake_.try_now(); }
+  // It is primary from now on, not as a session's peer agreed to, but anew.
+  void promoted() { handshake_.promoted(); }
 
   // On the control stream: in order and never lost while the session stands. Payloads are copied.
   template <typename Frame>

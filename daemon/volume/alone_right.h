@@ -52,6 +52,8 @@ class AloneRight {
     by_word_ = witness_ == WitnessKind::kEtcd;
   }
   [[nodiscard]] bool by_word() const { return by_word_; }
+  // The witness has agreed to the claim, and names it.
+  [[nodiscard]] bool by_witness() const { return granted_ && !by_word_; }
   // Not of a generation that the peer may have by now.
   [[nodiscard]] bool word_is_to_be_told(const metadata::NodeRecord& record) const {
     return by_word_ && (granted_ || !record.shares_generation());

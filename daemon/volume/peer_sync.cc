@@ -267,7 +267,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer, bool flushed) 
   if (verdict == Verdict::kSourceOfAll) {
     if (another) {
       AloneRight& right = core_.stance().alone_right();
-      core_.state().history().begin_generation_for(*another, right.granted(), right.by_word(),
+      core_.state().history().begin_generation_for(*another, right.granted(), right.by_witness(),
                                                    right.covers_next(core_.record()));
       right.withdraw();  // it is spent
     }

@@ -10,19 +10,19 @@ uint64_t ReplicaHistory::fresh_generation() const {
   return fresh;
 }
 
-void ReplicaHistory::begin_generation(bool by_word) {
+void ReplicaHistory::begin_generation(bool by_witness) {
   const uint64_t claimed = std::exchange(record_.claim, 0);
   record_.generations.advance(claimed != 0 ? claimed : fresh_generation());
-  if (claimed != 0 && !by_word) record_.named = claimed;
+  if (claimed != 0 && by_witness) record_.named = claimed;
   record_.generation_since_s = clock_.wall_ns() / kSecond_ns;
   record_.shared = false;
 }
 
 // Who alone has the generation before, by the witness' entry, alone has this one.
-void ReplicaHistory::begin_generation_for(uint64_t replica, bool claimed, bool by_word, bool alone) {
+void ReplicaHistory::begin_generation_for(uint64_t replica, bool claimed, bool by_witness, bool alone) {
   const bool named = record_.named == record_.generations.current && !record_.shares_generation();
   const uint64_t claim = claimed ? 0 : std::exchange(record_.claim, 0);
-  begin_generation(by_word);
+  begin_generation(by_witness);
   if (!claimed) record_.claim = claim;
   if (named) record_.named = record_.generations.current;
   if (alone)

@@ -23,13 +23,14 @@ class ReplicaHistory {
   // anybody is promised any of it.
   void move_on() { record_.state_id = random_(); }
   // A new history of writes begins, as soon as the record is durable: the one that was claimed, if any
-  // was. `by_word`: that by the operator's word, and the witness does not name it yet.
-  void begin_generation(bool by_word);
+  // was. `by_witness`: as the witness agreed to that, and names it; not where the operator's word stood in for it, nor
+  // where it is not asked any more.
+  void begin_generation(bool by_witness);
   // … for the replica in this state, and what was the base is none any more. `claimed`: the one that the witness
   // agreed to, or the operator in its place, as this node shared the one before. `alone`: the node may go on without
   // that replica, which is marked with this generation as half-copied, and has it when all is there; else that one
   // may have it by this record at once.
-  void begin_generation_for(uint64_t replica, bool claimed, bool by_word, bool alone);
+  void begin_generation_for(uint64_t replica, bool claimed, bool by_witness, bool alone);
   // The witness is to be asked for the right to begin a generation alone; the record has to be durable
   // before. Stays the same until the claim is spent (begin_generation()) or void (settled_at_witness()).
   void claim_generation();

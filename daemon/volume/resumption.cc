@@ -123,7 +123,7 @@ void Resumption::target_waits() {
   if (core_.stance().frozen()) return;
   // Not as a promise, which would begin another one where the peer is about to share this one by then.
   if (core_.record().shares_generation()) {
-    core_.state().history().begin_generation(core_.stance().alone_right().by_word());
+    core_.state().history().begin_generation(core_.stance().alone_right().by_witness());
     core_.stance().alone_right().withdraw();  // it is spent
   }
   core_.state().persist([this, session = core_.phase().session()](int error) {

@@ -227,6 +227,7 @@ void Roles::become_primary() {
   promotion_.remember_record();
   went_on_ = false;
   owner_.note_company();
+  core_.session.promoted();
   core_.state().role().become_primary(!core_.session.up());
   core_.state().backing().vouch(core_.phase().both_whole());
   record_primary("promoted to primary", "this node is primary");

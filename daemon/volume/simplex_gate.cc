@@ -41,7 +41,7 @@ void SimplexGate::record() {
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
   if (core_.record().shares_generation()) {
-    core_.state().history().begin_generation(core_.stance().alone_right().by_word());
+    core_.state().history().begin_generation(core_.stance().alone_right().by_witness());
     core_.stance().alone_right().withdraw();  // it is spent
   }
   if (std::exchange(moves_on_, false)) {

@@ -100,37 +100,6 @@ TEST_F(LostPeerTest, WhoTookOverAndWroteNothingGivesItsTermUpBesideThatPrimary) 
   EXPECT_EQ(node_->engine->status().mine.term, 0u);
 }
 
-// As `status` advises then: what it has goes, and to part from the peer for that would call for `resolve`.
-TEST_F(LostPeerTest, WhoIsOvertakenIsDemotedAsItWas) {
-  begin_in_duplex();
-  part();
-  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
-  follow();
-}
-
-// A peer that lost power between does not have all that both acknowledged: what it lacks is not given up without a word.
-TEST_F(LostPeerTest, WhoIsOvertakenByOneThatForgotPartsFromIt) {
-  begin_in_duplex();
-  part();
-  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated, {8});
-  const uint64_t generation = node_->engine->status().mine.generations.current;
-  demote();
-  node_->run(kSecond_ns);
-  EXPECT_EQ(demoted_, true);
-  EXPECT_NE(node_->engine->status().mine.generations.current, generation);
-}
-
-// Its replica is on record as no good, and the peer's, which it worked on, has gone on: no flush is left to wait for.
-TEST_F(LostPeerTest, WhoIsOvertakenWithoutADiskIsDemoted) {
-  begin(OnPeerLoss::kContinue);
-  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
-  part();
-  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
-  demote();
-  node_->run(kSecond_ns);
-  EXPECT_EQ(demoted_, true);
-}
-
 // Nobody waits for what an age of the intents writes, and the next one who waits may do so when the peer is away.
 TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
   begin_in_duplex();
@@ -473,27 +442,6 @@ TEST_F(LostPeerTest, ANodeThatIsLateAtEachTurnGivesADeadPeerUp) {
     node_->stand_still(20 * kMillisecond_ns);
   }
   EXPECT_FALSE(stands());
-}
-
-// It would be a split brain, and what waits was promised to nobody.
-TEST_F(LostPeerTest, WhoIsOvertakenDoesNotGoOnAlone) {
-  begin(OnPeerLoss::kFreeze);
-  meet(true);
-  promote();
-  part();
-  ClientRequest request;
-  std::optional<int> error;
-  begin_zeroes(request, error);
-  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
-  node_->engine->orders().go_on_alone(false, [](const Result<std::string>& said) {
-    ASSERT_FALSE(said.ok());
-    EXPECT_NE(said.error().action.find("twinblock detach r0 --force --in-use"), std::string::npos) << said.error().action;
-  });
-  node_->run(kSecond_ns);
-  EXPECT_FALSE(error.has_value()) << "nothing is acknowledged beside what the peer holds";
-  const StatusWords words = status_words(node_->engine->status());
-  EXPECT_EQ(words.status.find("twinblock continue"), std::string::npos) << words.status;
-  EXPECT_NE(words.status.find("--force --in-use"), std::string::npos) << words.status;
 }
 
 }  // namespace

@@ -165,5 +165,32 @@ TEST_F(UnrecordedClaimTest, AWordThatIsGivenAgainAfterThePeerWasThereIsToldAgain
   }
 }
 
+// Claimed while the witness could not be reached, and begun when the peer's file had none for a while: whoever goes on
+// in it, with the same witness again, is in a generation that the entry does not know.
+TEST_F(UnrecordedClaimTest, AClaimThatIsBegunUnaskedIsNotNamedByTheWitness) {
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.fails = true;
+  part();
+  node_->run(kSecond_ns);
+  const uint64_t claim = on_record().claim;
+  ASSERT_NE(claim, 0u);
+  ASSERT_NO_FATAL_FAILURE(meet([](HostilePeer& peer) { peer.asks_register = false; }));
+  part();
+  write();
+  ASSERT_EQ(written_, 0) << "nobody is asked any more";
+  ASSERT_EQ(on_record().generations.current, claim);
+  EXPECT_NE(on_record().named, claim);
+  ASSERT_NO_FATAL_FAILURE(meet([](HostilePeer& peer) { peer.answers = false; }));  // it is not marked as half-copied yet
+  part();
+  witness_.reading.entry = entry(kGeneration + 1000, "beta");  // which goes on: it was in what the entry named
+  witness_.fails = false;
+  written_.reset();
+  write();
+  node_->run(kLong_ns);
+  EXPECT_FALSE(written_.has_value()) << "two would acknowledge";
+  EXPECT_EQ(witness_.reading.entry->holder, "beta");
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
